@@ -4,6 +4,7 @@
 #include "costmodel/generation.h"
 #include "costmodel/hardware.h"
 #include "sim/study/measured_row.h"
+#include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
 /* Models of the GPT family, and diffusion transformers, have biases, norms with means and learned
@@ -418,9 +419,7 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
     const char *moment = type_of(row->context->arena, r->notes, "moments");
     add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
     add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
-    const char *gradients = type_of(row->context->arena, r->notes, "main grads");
-    if (gradients[0] == '\0')
-        gradients = type_of(row->context->arena, r->notes, "main gradients");
+    const char *gradients = measured_says_bf16_main_gradients(r->notes) ? "bf16" : "";
     if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
         add_type(training, row, "main_grads_dtype", r->main_grads_dtype, gradients);
     else if (is_narrow(r->main_grads_dtype))
@@ -428,38 +427,39 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
                           r->main_grads_dtype);
 }
 
-/* By the column or the notes, of training in bf16, fp8 or fp4. The precision-aware optimizer's
- * main_grads_dtype says it by itself. */
+/* By the column, the stack's name or the notes. The precision-aware optimizer's main_grads_dtype
+ * says it by itself. */
 static void add_reduce_dtype(cJSON *training, struct measured_row *row, const char *precision) {
-    static const char *const types[] = { "bf16", "fp32" };
-    static const char *const phrases[] = { "gradients reduced in %s",
-                                           "gradients held and reduced in %s",
-                                           "gradients accumulated and reduced in %s",
-                                           "grad-reduce-in-%s",
-                                           "grad_reduce_in_%s",
-                                           "reduce_dtype %s",
-                                           "reduce_dtype=%s",
-                                           "mixed_precision_reduce %s",
-                                           "allreduce-grads-in-%s" };
     const struct measured_run *r = &row->run;
-    const bool narrow = strcmp(precision, "fp16") != 0 && strcmp(precision, "fp32") != 0;
-    if (r->reduce_dtype[0] != '\0') {
-        if (narrow)
-            cJSON_AddStringToObject(training, "reduce_dtype", r->reduce_dtype);
-        else
-            measured_row_note(row, "reduce_dtype: %s goes with training in bf16, taken as usual",
-                              r->reduce_dtype);
+    const char *type = r->reduce_dtype, *by = NULL;
+    if (type[0] == '\0') {
+        const cJSON *main_grads = cJSON_GetObjectItemCaseSensitive(training, "main_grads_dtype");
+        if (main_grads != NULL) return;
+        by = "stack";
+        type = measured_reduce_type(r->stack);
+        if (type != NULL && type[0] == '\0') {
+            by = "notes";
+            type = measured_reduce_type(r->notes);
+        }
+        if (type != NULL && type[0] == '\0' && strcmp(row->backend, "megatron-lm") == 0 &&
+            measured_says_bf16_main_gradients(r->notes))
+            type = "bf16";
+    }
+    if (type == NULL) {
+        measured_row_note(row, "reduce_dtype: its %s say fp32 and bf16, taken as usual", by);
         return;
     }
-    const cJSON *main_grads = cJSON_GetObjectItemCaseSensitive(training, "main_grads_dtype");
-    for (size_t t = 0; t < sizeof types / sizeof types[0] && narrow && main_grads == NULL; t++)
-        for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++) {
-            const char *phrase = arena_format(row->context->arena, phrases[i], types[t]);
-            if (!measured_text_says(r->notes, phrase)) continue;
-            measured_row_note(row, "reduce_dtype: %s, as its notes say", types[t]);
-            cJSON_AddStringToObject(training, "reduce_dtype", types[t]);
-            return;
-        }
+    if (type[0] == '\0' || strcmp(type, "usual") == 0) return;
+    const bool wide = strcmp(precision, "fp16") == 0 || strcmp(precision, "fp32") == 0;
+    if (wide && strcmp(type, "bf16") == 0) {
+        measured_row_note(row, "reduce_dtype: bf16 goes with training in bf16, fp8 or fp4, taken "
+                               "as usual");
+        return;
+    }
+    if (by != NULL)
+        measured_row_note(row, "reduce_dtype: %s, as its %s", type,
+                          strcmp(by, "stack") == 0 ? "stack says" : "notes say");
+    cJSON_AddStringToObject(training, "reduce_dtype", type);
 }
 
 static void add_training(cJSON *root, struct measured_row *row) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "costmodel/generation.h"
 #include "costmodel/step_band.h"
+#include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
 static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
@@ -591,8 +592,8 @@ static enum validation_skip check_words(struct measured_row *row) {
     if (quantised != NULL)
         return skip_text(row, SKIP_ADAPTER, quantised,
                          strcmp(quantised, "model") == 0 ? r->model : r->notes);
-    if (measured_text_offloads(r->stack)) return skip_text(row, SKIP_OFFLOAD, "stack", r->stack);
-    if (measured_text_offloads(r->notes)) return skip_text(row, SKIP_OFFLOAD, "notes", r->notes);
+    if (measured_says_offload(r->stack)) return skip_text(row, SKIP_OFFLOAD, "stack", r->stack);
+    if (measured_says_offload(r->notes)) return skip_text(row, SKIP_OFFLOAD, "notes", r->notes);
     if (measured_model_is_hybrid(arena, r->model))
         return skip_text(row, SKIP_ARCHITECTURE, "model", r->model);
     if (measured_text_says(r->notes, "Mamba") || measured_holds(r->notes, "NOT a pure transformer"))

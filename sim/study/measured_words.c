@@ -300,9 +300,9 @@ static bool denied(const char *text, const char *at) {
     return false;
 }
 
-/* "packing false", "packing: off", "offload_optimizer: none" */
+/* "packing false", "packing: off" */
 static bool switched_off(const char *after) {
-    static const char *const signs[] = { "false", "off", "none" };
+    static const char *const signs[] = { "false", "off" };
     after += strspn(after, " :=");
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         const size_t length = strlen(signs[i]);
@@ -329,38 +329,6 @@ bool measured_text_says(const char *text, const char *word) {
 
 bool measured_text_denies(const char *text, const char *word) {
     return holds_word(text, word, true);
-}
-
-bool measured_text_offloads(const char *text) {
-    /* DeepSpeed, Megatron-LM, Megatron-DeepSpeed, PyTorch's FSDP, Accelerate */
-    static const char *const signs[] = { "ZeRO-Offload",
-                                         "ZeRO Offload",
-                                         "ZeRO-Infinity",
-                                         "offload_optimizer",
-                                         "offload_param",
-                                         "optimizer-cpu-offload",
-                                         "optimizer_cpu_offload",
-                                         "optimizer-offload",
-                                         "optimizer offload",
-                                         "optimizer offloaded",
-                                         "optimizer state offloaded",
-                                         "optimizer states offloaded",
-                                         "cpu-optimizer",
-                                         "cpu_optimizer",
-                                         "CPU optimizer",
-                                         "CPUAdam",
-                                         "DeepSpeedCPUAdam",
-                                         "optimizer on the CPU",
-                                         "optimizer on CPU",
-                                         "optimizer in host memory",
-                                         "CPUOffload",
-                                         "CPUOffloadPolicy",
-                                         "fsdp_offload_params",
-                                         "enable_cpu_offload",
-                                         "parameter offload" };
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (measured_text_says(text, signs[i])) return true;
-    return false;
 }
 
 int64_t measured_zero_stage(const char *stack) {

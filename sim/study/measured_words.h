@@ -34,13 +34,11 @@ const char *measured_column_meant(struct arena *arena, const char *name);
 /* Whether it speaks of video, for which the format has no column. */
 bool measured_column_of_video(const char *name);
 
-/* Whether the text holds the word by itself, no "no", "not" or "without" before it and no "false",
- * "off" or "none" behind. */
+/* Whether the text holds the word by itself, no "no", "not" or "without" before it and no "false"
+ * or "off" behind. */
 bool measured_text_says(const char *text, const char *word);
 /* Whether it holds the word with one of those. */
 bool measured_text_denies(const char *text, const char *word);
-/* Whether it says that weights or optimizer state are kept in host memory. */
-bool measured_text_offloads(const char *text);
 /* The ZeRO stage that the name of a stack says: "Trainer ZeRO-3" 3, "PyTorch DDP" 0; -1: none. */
 int64_t measured_zero_stage(const char *stack);
 

@@ -156,29 +156,6 @@ static void test_text_says(void **state) {
     assert_false(measured_text_denies("without adapters", "LoRA"));
 }
 
-static void test_text_offloads(void **state) {
-    (void)state;
-    static const struct {
-        const char *text;
-        bool offloads;
-    } cases[] = {
-        { "DeepSpeed ZeRO-3 with offload_optimizer cpu", true },
-        { "--optimizer-cpu-offload", true },
-        { "args: --cpu-optimizer --zero-stage=1", true },
-        { "zero-offload-2023", true },
-        { "torch.optim replaced by DeepSpeedCPUAdam", true },
-        { "offload_optimizer: none", false },
-        { "optimizer_cpu_offload=False", false },
-        { "no optimizer offload", false },
-        { "offload_blocks: cpu_offloading_num_layers of its recipe", false },
-        { "distributed optimizer", false },
-        { "", false },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (measured_text_offloads(cases[i].text) != cases[i].offloads)
-            fail_msg("\"%s\"", cases[i].text);
-}
-
 static void test_zero_stage_of_a_stack(void **state) {
     (void)state;
     static const struct {
@@ -210,7 +187,6 @@ int main(void) {
         cmocka_unit_test(test_cell),
         cmocka_unit_test(test_column_meant),
         cmocka_unit_test(test_text_says),
-        cmocka_unit_test(test_text_offloads),
         cmocka_unit_test(test_zero_stage_of_a_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,213 @@
+/* measured_said.c - tokens of a clause, and what they say. */
+#include "sim/study/measured_said.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKEN_LIMIT = 64, TOKEN_BYTES = 32 };
+struct clause {
+    char tokens[TOKEN_LIMIT][TOKEN_BYTES]; /* small letters */
+    int count;
+};
+
+static bool ends_clause(const char *at) {
+    if (strchr(",;()[]{}\n", *at) != NULL) return true;
+    return *at == '.' && (at[1] == '\0' || isspace((unsigned char)at[1]));
+}
+
+/* The next clause of *text, which moves behind it; false at its end. Longer clauses are cut. */
+static bool next_clause(const char **text, struct clause *clause) {
+    clause->count = 0;
+    const char *at = *text;
+    while (*at != '\0' && ends_clause(at))
+        at++;
+    if (*at == '\0') return false;
+    while (*at != '\0' && !ends_clause(at)) {
+        size_t length = 0;
+        while (isalnum((unsigned char)at[length]))
+            length++;
+        if (length == 0) {
+            at++;
+            continue;
+        }
+        if (clause->count < TOKEN_LIMIT) {
+            char *token = clause->tokens[clause->count++];
+            const size_t kept = length < TOKEN_BYTES ? length : TOKEN_BYTES - 1;
+            for (size_t i = 0; i < kept; i++)
+                token[i] = (char)tolower((unsigned char)at[i]);
+            token[kept] = '\0';
+        }
+        at += length;
+    }
+    *text = at;
+    return true;
+}
+
+static bool is_one_of(const char *token, const char *const *words) {
+    for (; *words != NULL; words++)
+        if (strcmp(token, *words) == 0) return true;
+    return false;
+}
+
+static const char *token_at(const struct clause *clause, int i) {
+    return i >= 0 && i < clause->count ? clause->tokens[i] : "";
+}
+
+static bool denied_before(const struct clause *clause, int at) {
+    static const char *const denials[] = { "no",      "not",    "non",    "without", "never",
+                                           "than",    "vs",     "versus", "unlike",  "beats",
+                                           "instead", "rather", NULL };
+    for (int i = 0; i < at; i++)
+        if (is_one_of(clause->tokens[i], denials)) return true;
+    return false;
+}
+
+/* "offload_optimizer_device: none", "optimizer_cpu_offload=0": what an option is set to. */
+static bool set_to_nothing(const struct clause *clause, int at) {
+    static const char *const names[] = { "device",    "fraction", "ratio", "params", "param",
+                                         "optimizer", "cpu",      "is",    NULL };
+    static const char *const nothing[] = { "none", "null",     "no", "not", "false",
+                                           "off",  "disabled", "0",  NULL };
+    int i = at + 1;
+    while (is_one_of(token_at(clause, i), names))
+        i++;
+    return is_one_of(token_at(clause, i), nothing);
+}
+
+static bool mentions(const struct clause *clause, const char *const *words) {
+    for (int i = 0; i < clause->count; i++)
+        if (is_one_of(clause->tokens[i], words)) return true;
+    return false;
+}
+
+/* The token that says so, or -1. */
+static int offload_sign(const struct clause *clause) {
+    static const char *const subjects[] = {
+        "optimizer", "optimizers", "optim",  "param", "params", "parameter", "parameters",
+        "weights",   "state",      "states", "zero",  "zero1",  "zero2",     "zero3",
+        "z1",        "z2",         "z3",     "fsdp",  "fsdp2",  "deepspeed", NULL
+    };
+    static const char *const others[] = { "activation", "activations", "layers", "layer",
+                                          "blocks",     "block",       "kv",     NULL };
+    static const char *const signs[] = { "cpuoffload",   "cpuoffloadpolicy",
+                                         "cpuadam",      "zerooffload",
+                                         "zeroinfinity", "deepspeedcpuadam",
+                                         "cpuoptimizer", NULL };
+    static const char *const host[] = { "cpu", "host", NULL };
+    const bool of_states = mentions(clause, subjects) && !mentions(clause, others);
+    for (int i = 0; i < clause->count; i++) {
+        const char *token = clause->tokens[i], *next = token_at(clause, i + 1);
+        if (is_one_of(token, signs)) return i;
+        if (strcmp(token, "cpu") == 0 && strcmp(next, "optimizer") == 0) return i + 1;
+        if (strcmp(token, "zero") == 0 && strcmp(next, "infinity") == 0) return i + 1;
+        if (!of_states) continue;
+        if (strncmp(token, "offload", strlen("offload")) == 0) return i;
+        const int behind = strcmp(next, "the") == 0 ? i + 2 : i + 1;
+        if ((strcmp(token, "on") == 0 && is_one_of(token_at(clause, behind), host)) ||
+            (strcmp(token, "in") == 0 && strcmp(token_at(clause, behind), "host") == 0))
+            return i;
+    }
+    return -1;
+}
+
+/* CPUOffload(offload_params=False) is two clauses. */
+static bool denied_in_brackets(const char *text) {
+    const char *bracket = text + strspn(text, " ");
+    if (*bracket != '(') return false;
+    const char *end = bracket + strcspn(bracket, ")");
+    for (const char *at = bracket; at + 5 <= end; at++)
+        if (strncmp(at, "False", 5) == 0 || strncmp(at, "false", 5) == 0) return true;
+    return false;
+}
+
+bool measured_says_offload(const char *text) {
+    struct clause clause;
+    while (next_clause(&text, &clause)) {
+        const int at = offload_sign(&clause);
+        if (at < 0 || denied_before(&clause, at) || set_to_nothing(&clause, at)) continue;
+        if (at == clause.count - 1 && denied_in_brackets(text)) continue;
+        return true;
+    }
+    return false;
+}
+
+/* "bf16", "bfloat16", "torch.bfloat16" and so on at i, or behind "torch" and "a", else NULL. */
+static const char *type_at(const struct clause *clause, int i) {
+    static const char *const wide[] = { "fp32", "float32", "float", NULL };
+    static const char *const narrow[] = { "bf16", "bfloat16", NULL };
+    while (strcmp(token_at(clause, i), "torch") == 0)
+        i++;
+    if (is_one_of(token_at(clause, i), wide)) return "fp32";
+    return is_one_of(token_at(clause, i), narrow) ? "bf16" : NULL;
+}
+
+static bool starts(const struct clause *clause, int i, const char *const *words) {
+    for (; *words != NULL; words++, i++)
+        if (strcmp(token_at(clause, i), *words) != 0) return false;
+    return true;
+}
+
+/* What an option of a framework says of its reduction at token i, NULL: nothing. */
+static const char *option_at(const struct clause *clause, int i) {
+    static const char *const names[][4] = {
+        { "reduce", "dtype", NULL },
+        { "mixed", "precision", "reduce", NULL },
+        { "communication", "data", "type", NULL },
+    };
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        int length = 0;
+        while (names[k][length] != NULL)
+            length++;
+        if (starts(clause, i, names[k])) return type_at(clause, i + length);
+    }
+    /* grad_reduce_in_bf16, --accumulate-allreduce-grads-in-fp32, each perhaps set to false */
+    static const char *const grad_reduce[] = { "grad", "reduce", "in", NULL },
+                             *const allreduce[] = { "allreduce", "grads", "in", NULL };
+    if (!starts(clause, i, grad_reduce) && !starts(clause, i, allreduce)) return NULL;
+    const char *type = type_at(clause, i + 3);
+    if (type == NULL || !set_to_nothing(clause, i + 3)) return type;
+    return strcmp(type, "fp32") == 0 ? "bf16" : NULL;
+}
+
+/* "gradients are held and reduced in bf16" at the token of the gradients. */
+static const char *sentence_at(const struct clause *clause, int i) {
+    static const char *const gradients[] = { "gradients", "gradient", "grads", NULL };
+    static const char *const reduced[] = { "reduced", "reduce", "reduction", NULL };
+    if (!is_one_of(clause->tokens[i], gradients)) return NULL;
+    for (int k = i + 1; k < clause->count && !is_one_of(clause->tokens[k], gradients); k++)
+        if (is_one_of(clause->tokens[k], reduced) && strcmp(token_at(clause, k + 1), "in") == 0)
+            return type_at(clause, k + 2);
+    return NULL;
+}
+
+const char *measured_reduce_type(const char *text) {
+    const char *found = "";
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const char *type = option_at(&clause, i);
+            if (type == NULL) type = sentence_at(&clause, i);
+            if (type == NULL || denied_before(&clause, i)) continue;
+            if (found[0] != '\0' && strcmp(found, type) != 0) return NULL;
+            found = type;
+        }
+    return found;
+}
+
+bool measured_says_bf16_main_gradients(const char *text) {
+    static const char *const gradients[] = { "gradients", "grads", NULL };
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i + 1 < clause.count; i++) {
+            if (strcmp(clause.tokens[i], "main") != 0 ||
+                !is_one_of(clause.tokens[i + 1], gradients) || denied_before(&clause, i))
+                continue;
+            const int in = i + 2 + (strcmp(token_at(&clause, i + 2), "are") == 0);
+            const char *type =
+                strcmp(token_at(&clause, in), "in") == 0 ? type_at(&clause, in + 1) : NULL;
+            if (type != NULL && strcmp(type, "bf16") == 0) return true;
+        }
+    return false;
+}

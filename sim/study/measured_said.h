@@ -1,0 +1,25 @@
+/* measured_said.h - what a source's own words say of a measured run, clause by clause.
+ *
+ *     if (measured_says_offload(run->notes)) skip(row);                // weights or optimizer in host memory
+ *     type = measured_reduce_type(run->notes);                          // "fp32", "bf16", "" or NULL
+ *
+ * A clause ends at a comma, a semicolon, a bracket or a full stop before a space. What stands behind "no",
+ * "without", "than" and the like is denied, and so is an option that is set to "none", "false" or 0.
+ */
+#ifndef BALLAST_MEASURED_SAID_H
+#define BALLAST_MEASURED_SAID_H
+
+#include <stdbool.h>
+
+/* Whether weights or optimizer state are kept in host memory: by the options of DeepSpeed,
+ * Megatron-LM, PyTorch's FSDP and Accelerate, or in words. Activations that are do not count. */
+bool measured_says_offload(const char *text);
+
+/* The type that gradients are reduced in over data-parallel ranks: "fp32", "bf16"; "" where the
+ * text does not say, NULL where it says both. */
+const char *measured_reduce_type(const char *text);
+
+/* The same of "main gradients in bf16", which Megatron-LM then reduces so. */
+bool measured_says_bf16_main_gradients(const char *text);
+
+#endif

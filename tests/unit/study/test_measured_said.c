@@ -1,0 +1,116 @@
+/* test_measured_said.c - what a source's own words say of a run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "sim/study/measured_said.h"
+
+static void test_offload(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool offloads;
+    } cases[] = {
+        { "DeepSpeed ZeRO-3 with offload_optimizer cpu", true },
+        { "--optimizer-cpu-offload", true },
+        { "args: --cpu-optimizer --zero-stage=1", true },
+        { "zero-offload-2023", true },
+        { "DeepSpeed ZeRO-3 offload", true },
+        { "DeepSpeed ZeRO-3 (CPU offload of the optimizer)", true },
+        { "torch.optim replaced by DeepSpeedCPUAdam", true },
+        { "ds_z3_offload_config.json", true },
+        { "FSDP with CPU offload", true },
+        { "the optimizer states are kept on the CPU", true },
+        { "optimizer state in host memory", true },
+        { "offloads the optimizer to host memory", true },
+        { "CPUOffload(offload_params=True)", true },
+        { "no dropout, optimizer offloaded to the CPU", true },
+        { "ZeRO-Infinity", true },
+        { "offload_optimizer_device: none", false },
+        { "offload_param_device none", false },
+        { "offload_optimizer: null", false },
+        { "optimizer_cpu_offload=False", false },
+        { "optimizer-offload-fraction 0.0", false },
+        { "optimizer offload: no", false },
+        { "CPUOffload(offload_params=False)", false },
+        { "ZeRO-Offload disabled", false },
+        { "offload_optimizer not used", false },
+        { "without parameter or optimizer offload", false },
+        { "beats ZeRO-Infinity by 1.2x", false },
+        { "no optimizer offload", false },
+        { "offload_blocks: cpu_offloading_num_layers of its recipe", false },
+        { "offloads activations of the optimizer's blocks", false },
+        { "no offload and no recomputation", false },
+        { "distributed optimizer", false },
+        { "runs on the CPU of another host", false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_offload(cases[i].text) != cases[i].offloads)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
+static void test_reduce_type(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: both */
+    } cases[] = {
+        { "gradients reduced in bf16", "bf16" },
+        { "gradients are reduced in bfloat16", "bf16" },
+        { "grads reduced in fp32", "fp32" },
+        { "gradients held and reduced in bf16", "bf16" },
+        { "gradients accumulated in fp32 and reduced in bf16", "bf16" },
+        { "Megatron-LM --grad-reduce-in-bf16", "bf16" },
+        { "grad_reduce_in_bf16: no", "" },
+        { "grad_reduce_in_fp32=False", "bf16" },
+        { "grad_reduce_in_fp32: True", "fp32" },
+        { "--accumulate-allreduce-grads-in-fp32", "fp32" },
+        { "MixedPrecisionPolicy(reduce_dtype=torch.float32)", "fp32" },
+        { "reduce_dtype: bf16", "bf16" },
+        { "mixed_precision_reduce = bfloat16", "bf16" },
+        { "communication_data_type bf16", "bf16" },
+        { "no --grad-reduce-in-bf16", "" },
+        { "gradients reduced in bf16, reduce_dtype bf16", "bf16" },
+        { "gradients reduced in fp32; elsewhere gradients reduced in bf16", NULL },
+        { "plain DDP that reduces bf16 gradients", "" },
+        { "gradients in bf16", "" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = measured_reduce_type(cases[i].text);
+        if ((got == NULL) != (cases[i].want == NULL) ||
+            (got != NULL && strcmp(got, cases[i].want) != 0))
+            fail_msg("\"%s\": %s", cases[i].text, got == NULL ? "both" : got);
+    }
+    assert_true(measured_says_bf16_main_gradients("moments in fp32, main gradients in bf16"));
+    assert_true(measured_says_bf16_main_gradients("main grads are in bfloat16"));
+    assert_false(measured_says_bf16_main_gradients("main gradients in fp32"));
+    assert_false(measured_says_bf16_main_gradients("no main gradients in bf16"));
+    assert_false(measured_says_bf16_main_gradients("gradients in bf16"));
+}
+
+/* Longer than the tokens that are kept, and than a token. */
+static void test_long_text(void **state) {
+    (void)state;
+    char text[4096];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_false(measured_says_offload(text));
+    for (size_t i = 1; i < sizeof text - 1; i += 2)
+        text[i] = ' ';
+    assert_string_equal(measured_reduce_type(text), "");
+    memcpy(text, "ZeRO-Offload ", strlen("ZeRO-Offload "));
+    assert_true(measured_says_offload(text));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offload),
+        cmocka_unit_test(test_reduce_type),
+        cmocka_unit_test(test_long_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
