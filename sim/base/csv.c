@@ -86,6 +86,20 @@ bool csv_lone_returns(const char *line) {
     return alone > 1;
 }
 
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A name that stands twice, or NULL. */
+static const char *name_twice(struct arena *arena, const struct csv *csv) {
+    const char **names = arena_array(arena, const char *, csv->column_count);
+    memcpy(names, csv->header, sizeof *names * (size_t)csv->column_count);
+    qsort(names, (size_t)csv->column_count, sizeof *names, compare_texts);
+    for (int64_t i = 1; i < csv->column_count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0) return names[i];
+    return NULL;
+}
+
 static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     if (*c->at == '{' || *c->at == '[')
         return error_at(err, c->path, 1, 0, "this is JSON: a CSV file with a header is expected");
@@ -101,13 +115,11 @@ static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     if (!cut_row(c, err)) return false;
     csv->column_count = c->count;
     csv->header = arena_array(c->arena, const char *, c->count);
-    for (int64_t i = 0; i < c->count; i++) {
+    for (int64_t i = 0; i < c->count; i++)
         csv->header[i] = c->cells[i];
-        for (int64_t k = 0; k < i; k++)
-            if (strcmp(csv->header[k], csv->header[i]) == 0)
-                return error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header",
-                                csv->header[i]);
-    }
+    const char *twice = name_twice(c->arena, csv);
+    if (twice != NULL)
+        return error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header", twice);
     c->line++;
     return true;
 }

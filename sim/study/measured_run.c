@@ -396,6 +396,8 @@ static void mark_repeated(struct arena *arena, const struct measured_runs *runs)
                     (long)runs->rows[i].line, runs->rows[i].row_id, (long)runs->rows[k].line);
 }
 
+enum { HEADER_LIMIT = 1000 }; /* each name that is not known is compared with all that are */
+
 static const char *column_name(const void *names, size_t index) {
     (void)names;
     return columns[index].name;
@@ -440,6 +442,10 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
                         struct error *err) {
     const struct csv *csv = csv_load(arena, path, err);
     if (csv == NULL) return false;
+    if (csv->column_count > HEADER_LIMIT)
+        return error_at(err, csv->path, 1, 0,
+                        "%ld columns are more than the %d that a file of measured runs may have",
+                        (long)csv->column_count, HEADER_LIMIT);
     *runs = (struct measured_runs){ .path = csv->path, .count = csv->row_count };
     int64_t places[COLUMN_COUNT_ALL];
     for (int i = 0; i < COLUMN_COUNT_ALL; i++)

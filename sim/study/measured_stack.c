@@ -54,11 +54,16 @@ static bool is_slip(const char *wanted, const char *name) {
            differs_in_letters(wanted, name);
 }
 
+static char *dashed(struct arena *arena, const char *name) {
+    char *text = arena_text(arena, name);
+    for (char *c = text; *c != '\0'; c++)
+        *c = *c == '_' || *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
+    return text;
+}
+
 const char *measured_stack_meant(struct arena *arena, const struct stack_list *list,
                                  const char *name) {
-    char *wanted = arena_text(arena, name);
-    for (char *c = wanted; *c != '\0'; c++)
-        *c = *c == '_' || *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
+    char *wanted = dashed(arena, name);
     char *year = strrchr(wanted, '-');
     if (year != NULL && stack_name_year(year) > 0) *year = '\0';
     size_t count = 0, limit = 0;
@@ -72,7 +77,8 @@ const char *measured_stack_meant(struct arena *arena, const struct stack_list *l
             names[count++] = *word;
     }
     const char *near = nearest_name(wanted, count, name_at, names);
-    return near != NULL && is_slip(wanted, near) && strstr(wanted, near) == NULL ? near : NULL;
+    if (near == NULL || strstr(wanted, dashed(arena, near)) != NULL) return NULL;
+    return is_slip(wanted, near) ? near : NULL;
 }
 
 const struct stack *measured_no_stack(void) {
