@@ -117,6 +117,17 @@ static void add_rows(cJSON *o, const char *key, struct sweep *sweep, const int64
         cJSON_AddItemToArray(list, row_json(sweep, rows[i]));
 }
 
+/* Of the race; those that a replay found are replays_out_of_memory. */
+static int64_t count_out_of_memory(const struct sweep *sweep) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < sweep->row_count; i++) {
+        const struct sweep_row_record *row = &sweep->rows[i];
+        count += !sweep_row_is_replayed(row) && row->verdict != NULL &&
+                 strcmp(row->verdict, "out of memory") == 0;
+    }
+    return count;
+}
+
 cJSON *json_sweep(struct sweep *sweep) {
     struct sweep_decision d;
     sweep_decide(sweep, &d);
@@ -130,6 +141,7 @@ cJSON *json_sweep(struct sweep *sweep) {
         cJSON_AddNumberToObject(rejected, sweep->rejections[i].rule,
                                 (double)sweep->rejections[i].row_count);
     cJSON_AddNumberToObject(o, "pruned", (double)sweep->pruned);
+    cJSON_AddNumberToObject(o, "out_of_memory", (double)count_out_of_memory(sweep));
     cJSON_AddNumberToObject(o, "evaluated", (double)sweep->evaluated);
     cJSON_AddNumberToObject(o, "resumed", (double)sweep->resumed);
     cJSON_AddNumberToObject(o, "evaluated_per_second", sweep_rate(sweep));
@@ -178,6 +190,8 @@ static void print_counts(const struct sweep *sweep) {
            cli_thousands(sweep->pruned, pruned));
     if (sweep->resumed > 0)
         printf(" (%s of them known from the database)", cli_thousands(sweep->resumed, resumed));
+    const int64_t oom = count_out_of_memory(sweep);
+    if (oom > 0) printf("; %s out of memory and left out", cli_thousands(oom, row));
     putchar('\n');
     for (int64_t i = 0; i < sweep->rejection_count; i++)
         printf("  rejected %s by %s: %.*s\n", cli_thousands(sweep->rejections[i].row_count, row),
