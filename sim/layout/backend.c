@@ -158,7 +158,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     /* Megatron-LM's optimizers copy gradients to fp32 first (optimizer.py,
      * _copy_model_grads_to_main_grads; distrib_optimizer.py). */
     if (precision == PRECISION_FP16 && strcmp(b->name, "megatron-lm") == 0 && b->gradient_bytes < 4)
-        b->update_bytes += 4;
+        b->update_bytes = fmax(b->update_bytes, 4);
     b->logit_bytes = stack->logit_bytes;
     b->divided_logit_bytes = stack->divided_logit_bytes;
     b->reserved_fraction = stack->reserved_fraction;
@@ -232,16 +232,22 @@ static_assert(sizeof reduce_type_names / sizeof reduce_type_names[0] == REDUCE_T
               "one name for each way");
 
 /* Megatron-LM's buffers of gradients are of the type that they are reduced in
- * (distributed_data_parallel.py, grad_reduce_in_fp32), and its optimizer copies bf16 ones to fp32
- * first (distrib_optimizer.py: 6 bytes a parameter). FSDP casts whole gradients of bf16 to that
- * type while it copies them together (_fsdp_collectives.py, foreach_reduce_scatter_copy_in). */
+ * (distributed_data_parallel.py, grad_reduce_in_fp32), and its optimizer copies those of bf16 to
+ * fp32 first (distrib_optimizer.py): 6 bytes a parameter moved, 4 held. A stack whose own are bf16
+ * keeps the price of that copy. FSDP casts whole gradients of bf16 to that type while it copies them
+ * together (_fsdp_collectives.py, foreach_reduce_scatter_copy_in). */
 void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stack *stack,
                        enum reduce_type type) {
     if (type == REDUCE_USUAL) return;
     const double bytes = type == REDUCE_FP32 ? 4 : 2;
     if (strcmp(b->name, "megatron-lm") == 0) {
-        const double copied = (b->gradient_bytes < 4) - (bytes < 4);
-        o->update_bytes_moved -= 6 * copied / (stack != NULL ? stack->optimizer_traffic : 1);
+        if (bytes < b->gradient_bytes) {
+            o->update_bytes_moved += 6 / (stack != NULL ? stack->optimizer_traffic : 1);
+            b->update_bytes += 4;
+        } else if (bytes > b->gradient_bytes)
+            b->update_bytes = fmax(b->update_bytes - 4, 0);
+        if (b->accumulate_bytes_moved > 0)
+            b->accumulate_bytes_moved += 2 * (bytes - b->gradient_bytes);
         b->gradient_bytes = bytes;
     }
     if (b->reduce_copy_bytes > 0) b->reduce_copy_bytes += bytes - b->gradient_reduce_bytes;
@@ -260,7 +266,7 @@ void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
     const bool bf16_weights = how->precision != PRECISION_FP16 && how->precision != PRECISION_FP32;
     const bool apart = how->fp32_weights_apart, remainders = bf16_weights && !apart;
     if (how->bf16_gradients) b->gradient_bytes = b->gradient_reduce_bytes = 2;
-    if (!apart) b->update_bytes = stack != NULL ? stack->update_bytes : 0; /* no copy to fp32 */
+    b->update_bytes = 0; /* it reads gradients where they were reduced, or copies them below */
     const double gradient = apart ? 4 : b->gradient_bytes,
                  cast = apart && b->gradient_bytes < 4 ? b->gradient_bytes + 4 : 0,
                  weights = apart                              ? 8 + 6

@@ -96,7 +96,7 @@ extern const char *const state_type_names[]; /* in order, NULL at the end */
 /* What gradients are reduced in over data-parallel ranks; usual: as backend and stack have it. */
 enum reduce_type { REDUCE_USUAL, REDUCE_FP32, REDUCE_BF16, REDUCE_TYPE_COUNT };
 extern const char *const reduce_type_names[]; /* in order, NULL at the end */
-/* Of training in bf16, fp8 or fp4; before optimizer_use_precision_aware. */
+/* bf16: of training in bf16, fp8 or fp4. Before optimizer_use_precision_aware. */
 void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stack *stack,
                        enum reduce_type type);
 struct precision_aware {

@@ -585,8 +585,8 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .attention =
             s->training_fields.attention == TRAINING_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH,
         .attention_kernel = kernel_of(s->training_fields.attention),
-        .unfused_encoder = s->backend->unfused_encoder &&
-                           !s->model->modules[MODULE_VISION].flash_attention,
+        .unfused_encoder =
+            s->backend->unfused_encoder && !s->model->modules[MODULE_VISION].flash_attention,
         .dropout_apart = s->backend->dropout_apart,
         .modulation_apart = s->backend->modulation_apart,
         .context = (enum context_kind)s->layout_fields.cp_kind,

@@ -250,9 +250,10 @@ static const struct field training_fields[] = {
       "the same of gradients: bf16 are held and reduced so; fp32: as backend and stack have them",
       gradient_type_names },
     { "reduce_dtype", FIELD_CHOICE, AT(reduce_dtype), 0, 0, "\"usual\"", "",
-      "what gradients are reduced in over data-parallel ranks: Megatron-LM holds them so too (bf16: "
-      "--grad-reduce-in-bf16), FSDP has shards of the weights' type (reduce_dtype of its mixed "
-      "precision), DeepSpeed communication_data_type; usual: as backend and stack do",
+      "what gradients are reduced in over data-parallel ranks, bf16 where bf16, fp8 or fp4 is "
+      "trained: Megatron-LM holds them so too (--grad-reduce-in-bf16), FSDP has shards of the "
+      "weights' type (reduce_dtype of its mixed precision), DeepSpeed communication_data_type; "
+      "usual: as backend and stack do",
       reduce_type_names },
     { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",
       "passes over the data, for days and money", NULL },

@@ -101,14 +101,15 @@ bool rule_reduce_dtype(struct reader *r) {
     const cJSON *node = scenario_member(r->top.training, "reduce_dtype");
     r->rule = "reduce-dtype";
     if (training->reduce_dtype == REDUCE_USUAL) return true;
-    for (int p = 0; p < PRECISION_COUNT; p++)
+    for (int p = 0; p < PRECISION_COUNT && training->reduce_dtype == REDUCE_BF16; p++)
         if ((p == PRECISION_FP16 || p == PRECISION_FP32) &&
             model_computes_in(s->model, (enum precision)p))
             return json_error(s->json,
                               SUSPECT(r, node, scenario_member(r->top.training, "precision"),
                                       scenario_member(r->top.model, "precision")),
-                              r->err, "\"usual\" is what backend and stack do",
-                              "reduce_dtype is of training in bf16, fp8 or fp4, not in %s",
+                              r->err, "fp32, or \"usual\", what backend and stack do",
+                              "gradients are reduced in bf16 where bf16, fp8 or fp4 is trained, "
+                              "not in %s",
                               precision_name((enum precision)p));
     if (training->main_grads_dtype == STATE_BF16 && training->reduce_dtype != REDUCE_BF16)
         return json_error(s->json, node, r->err, NULL,

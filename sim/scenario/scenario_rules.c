@@ -25,7 +25,7 @@ static void gather_once(struct reader *r) {
     struct scenario *s = r->s;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    backend->gradient_bytes = fmax(backend->gradient_bytes, backend->gradient_reduce_bytes);
+    backend->gradient_bytes = backend->gradient_reduce_bytes;
     backend->accumulate_bytes_moved = 0;
     backend->gathers_once = true;
     s->backend = backend;

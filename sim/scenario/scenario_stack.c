@@ -103,6 +103,21 @@ static bool is_of_another_precision(const struct scenario *s, const char *cause)
     return false;
 }
 
+/* "gradient_reduce_bytes" where the scenario says in what gradients are reduced. */
+static bool is_replaced(const struct scenario *s, const char *cause) {
+    static const char *const causes[] = { "gradient_reduce_bytes", "fp16_gradient_reduce_bytes",
+                                          "reduce_copy_bytes" },
+                             *const held[] = { "gradient_bytes", "fp8_gradient_bytes",
+                                               "fp16_gradient_bytes", "accumulate_bytes_moved" };
+    if (s->training_fields.reduce_dtype == REDUCE_USUAL) return false;
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
+        if (strcmp(cause, causes[i]) == 0) return true;
+    const bool holds = strcmp(s->backend->name, "megatron-lm") == 0;
+    for (size_t i = 0; i < sizeof held / sizeof held[0] && holds; i++)
+        if (strcmp(cause, held[i]) == 0) return true;
+    return false;
+}
+
 /* On a GPU where the stack captures its launches, its host times say nothing. */
 static bool is_captured(const struct scenario *s) {
     return s->stack->host_forward_s > 0 && s->backend->host_forward_s == 0;
@@ -116,6 +131,7 @@ void scenario_assume_stack(struct reader *r) {
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
         if (is_of_another_precision(s, stack->causes[i].name) ||
+            is_replaced(s, stack->causes[i].name) ||
             (is_captured(s) && strncmp(stack->causes[i].name, "host_", 5) == 0))
             continue;
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,

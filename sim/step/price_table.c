@@ -214,8 +214,7 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (int)split.linear_gradients, split.adds_in_matmul, split.unpads,
         (long)split.softmax_multiple, split.dropout_apart, split.modulation_apart,
         split.whole_logits, split.odd_vocabulary, split.pads_matmuls,
-        scenario->backend->divides_sends,
-        group_text(arena, &tensor), group_text(arena, &context));
+        scenario->backend->divides_sends, group_text(arena, &tensor), group_text(arena, &context));
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d %ld %u", key, model->modules[role].frozen,
                            (int)model->modules[role].precision,
@@ -246,9 +245,8 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (int)split.recompute_style, price_slot_passes_apart(scenario),
         scenario->backend->blocking_launches, scenario->backend->host_forward_s,
         scenario->backend->host_backward_s, scenario->backend->host_frozen_s,
-        scenario->backend->host_kernel_s,
-        scenario->backend->kept_activations, scenario->backend->logit_bytes,
-        scenario->backend->divided_logit_bytes,
+        scenario->backend->host_kernel_s, scenario->backend->kept_activations,
+        scenario->backend->logit_bytes, scenario->backend->divided_logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)

@@ -301,7 +301,7 @@ static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
     if (backend->adds_in_matmul || reduces_each) return 0;
     const double micro_batches = (double)s->micro_batches_per_rank,
                  made = s->main_precision == PRECISION_FP32 ? 4 : 2,
-                 reduced = backend->gradient_reduce_bytes,
+                 reduced = backend->unit_gradients ? backend->gradient_reduce_bytes : made,
                  first = backend->gathers_once && reduced != made ? made + reduced : 0;
     return (first + (made + 2 * reduced) * (micro_batches - 1)) / micro_batches;
 }

@@ -228,8 +228,11 @@ static void megatron_training(const struct job *job, struct arena *arena,
                  precision_name(s->model->modules[role].precision),
                  module_role_name((enum module_role)role));
     precision_aware_flags(training, arena, out);
-    if (training->reduce_dtype == REDUCE_BF16 && training->main_grads_dtype != STATE_BF16)
-        FLAG(out, "--grad-reduce-in-bf16");
+    /* of training.reduce_dtype, or of the stack */
+    const bool bf16 = training->reduce_dtype == REDUCE_BF16 ||
+                      (precision != PRECISION_FP16 && precision != PRECISION_FP32 &&
+                       s->backend->gradient_bytes < 4);
+    if (bf16 && training->main_grads_dtype != STATE_BF16) FLAG(out, "--grad-reduce-in-bf16");
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");
     if (training->attention == TRAINING_MASKED)
         NOTE(out, "training.attention masked: PyTorch's own kernel, for which there is no flag");

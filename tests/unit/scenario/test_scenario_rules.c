@@ -272,9 +272,9 @@ static void test_rules_in_the_file(void **state) {
           NULL },
         { "reduce_dtype: of bf16", TRAINING,
           "\"training\": { \"precision\": \"fp16\", \"reduce_dtype\": \"bf16\" }",
-          "6:52: error: /training/reduce_dtype: reduce_dtype is of training in bf16, fp8 or fp4, "
-          "not in fp16",
-          "\"usual\" is what backend and stack do" },
+          "6:52: error: /training/reduce_dtype: gradients are reduced in bf16 where bf16, fp8 or "
+          "fp4 is trained, not in fp16",
+          "fp32, or \"usual\", what backend and stack do" },
         { "reduce_dtype: not that of main_grads_dtype", TRAINING,
           "\"training\": { \"precision_aware_optimizer\": true, \"main_grads_dtype\": \"bf16\", "
           "\"reduce_dtype\": \"fp32\" }",
