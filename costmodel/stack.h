@@ -64,6 +64,7 @@ enum stack_keeps {
     KEEPS_FP32_NORMS = 32,
     KEEPS_FP32_NORM_PRODUCTS = 64,
     KEEPS_REPEATED_KEYS = 128, /* keys and values once for each query head (before SDPA's GQA) */
+    KEEPS_FP32_RESIDUAL = 256, /* what norms read of the residual stream, of autocast */
 };
 
 /* The collectives of sequence parallelism around a block's matmuls. */
@@ -166,7 +167,7 @@ struct stack {
     /* On so many GPUs and more each kernel is waited for (CUDA_LAUNCH_BLOCKING); 0: never. */
     int64_t blocking_launches_gpus;
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
-    bool reduces_once;          /* sharded gradients stay whole between micro-batches (no_sync) */
+    bool reduces_once; /* sharded gradients stay whole between micro-batches (no_sync) */
     /* PyTorch's DistributedDataParallel: gradients are copied to buckets that stay (backend fsdp). */
     bool gradient_buckets;
     bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
@@ -212,8 +213,8 @@ struct stack {
     const char *pipeline_stack; /* of its measured rows with a pipeline; NULL: itself */
     const char *base;           /* the one of its bases whose factors these may be; NULL: none */
     const char **bases; /* files whose figures hold where it has none, nearest first; NULL at end */
-    const char *relative;       /* whose factors hold while it has none; NULL: none */
-    bool borrows;               /* the factors are its relative's */
+    const char *relative; /* whose factors hold while it has none; NULL: none */
+    bool borrows;         /* the factors are its relative's */
     /* Its file has none, they are not its base's and it is no simulator's: kernels take
      * uncalibrated_stack_factor of step_band.h more. What is tried or held back in its place is
      * not. */

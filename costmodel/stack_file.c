@@ -272,7 +272,7 @@ static const struct field stack_rows[] = {
       "what a block keeps for its backward over what fused kernels keep", NULL },
     { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
-      "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys",
+      "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys, fp32-residual",
       NULL },
     { "update_bytes", FIELD_DOUBLE, AT(update_bytes), 0, 64, "0", "bytes",
       "per trainable parameter of a rank's share: what the optimizer's step holds besides", NULL },
@@ -346,9 +346,9 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
     return true;
 }
 
-static const char *const keep_names[] = { "gathered-inputs", "gate-output", "key-value-copy",
-                                          "attention-copy", "fp32-scores",
-                                          "fp32-norms", "fp32-norm-products", "repeated-keys" };
+static const char *const keep_names[] = { "gathered-inputs",    "gate-output",   "key-value-copy",
+                                          "attention-copy",     "fp32-scores",   "fp32-norms",
+                                          "fp32-norm-products", "repeated-keys", "fp32-residual" };
 
 static bool read_keeps(const struct json *json, const cJSON *list, struct stack *out,
                        struct error *err) {
@@ -364,7 +364,7 @@ static bool read_keeps(const struct json *json, const cJSON *list, struct stack 
             return json_error(json, item, err,
                               "one of: gathered-inputs, gate-output, key-value-copy, "
                               "attention-copy, fp32-scores, fp32-norms, fp32-norm-products, "
-                              "repeated-keys",
+                              "repeated-keys, fp32-residual",
                               "is no tensor that a block can keep");
         out->keeps |= found;
     }

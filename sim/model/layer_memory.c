@@ -83,19 +83,28 @@ static void save_norm_statistics(struct saved_list *list, const char *name, int6
     save_bytes(list, name, (double)rows * (list->d->module->norm == NORM_RMS ? 4.0 : 8.0));
 }
 
-/* What a norm reads, and what an RMS norm made of operators keeps beside it: the rest of the input's
- * fp32 copy, which its square and its product keep in the input's stead, and what its weight
- * multiplies. */
-static void save_norm_input(struct saved_list *list, const char *name, int64_t rows,
-                            int64_t columns) {
-    save(list, name, rows, columns);
-    if ((list->keeps & KEEPS_FP32_NORMS) == 0 || list->d->module->norm != NORM_RMS) return;
+/* What a norm reads, and what an RMS norm made of operators keeps beside it: the rest of the
+ * input's fp32 copy, which its square and its product keep in the input's stead, and what its
+ * weight multiplies. */
+static void save_norm_input_of(struct saved_list *list, const char *name, int64_t rows,
+                               int64_t columns, double element) {
     const double values = (double)rows * (double)columns;
-    const double element = (double)list->d->element_bytes;
+    save_bytes(list, name, values * element);
+    if ((list->keeps & KEEPS_FP32_NORMS) == 0 || list->d->module->norm != NORM_RMS) return;
     if (element < 4) save_bytes(list, "norm input in fp32", values * (4 - element));
     const bool product_in_fp32 = (list->keeps & KEEPS_FP32_NORM_PRODUCTS) != 0;
-    if (list->need.weight)
-        save_bytes(list, "normalised", values * (product_in_fp32 ? 4 : element));
+    if (list->need.weight) save_bytes(list, "normalised", values * (product_in_fp32 ? 4 : element));
+}
+
+static void save_norm_input(struct saved_list *list, const char *name, int64_t rows,
+                            int64_t columns) {
+    save_norm_input_of(list, name, rows, columns, (double)list->d->element_bytes);
+}
+
+static void save_residual_norm_input(struct saved_list *list, const char *name, int64_t rows) {
+    const double element =
+        (list->keeps & KEEPS_FP32_RESIDUAL) != 0 ? 4 : (double)list->d->element_bytes;
+    save_norm_input_of(list, name, rows, list->d->module->hidden, element);
 }
 
 /* One byte a value. */
@@ -135,7 +144,7 @@ static void cross_attention_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
     if (d->text_tokens == 0) return;
-    save_norm_input(list, "cross norm input", d->shard_tokens, m->hidden);
+    save_residual_norm_input(list, "cross norm input", d->shard_tokens);
     save_norm_statistics(list, "cross norm statistics", d->shard_tokens);
     save_for_weights(list, "cross query input", d->shard_tokens, m->hidden);
     if (m->qk_norm) {
@@ -170,7 +179,7 @@ static void save_branch_norm(struct saved_list *list, const char *input, const c
 static void block_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
-    save_norm_input(list, "attention norm input", d->shard_tokens, m->hidden);
+    save_residual_norm_input(list, "attention norm input", d->shard_tokens);
     save_norm_statistics(list, "attention norm statistics", d->shard_tokens);
     if (d->modulation_apart)
         save_for_weights(list, "attention modulation input", d->shard_tokens, m->hidden);
@@ -179,8 +188,8 @@ static void block_saved(struct saved_list *list) {
     save_matmul_input(list, "qkv input", input_rows, m->hidden);
     save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
     if (m->qk_norm) save_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
-    const int64_t key_heads = (list->keeps & KEEPS_REPEATED_KEYS) != 0 ? d->attention_heads
-                                                                       : d->attention_kv_heads;
+    const int64_t key_heads =
+        (list->keeps & KEEPS_REPEATED_KEYS) != 0 ? d->attention_heads : d->attention_kv_heads;
     save(list, "query, key, value", d->tokens, (d->attention_heads + 2 * key_heads) * m->head_dim);
     if ((list->keeps & KEEPS_KEY_VALUE_COPY) != 0)
         save(list, "key, value before the rotary", d->tokens,
@@ -204,7 +213,7 @@ static void block_saved(struct saved_list *list) {
     if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
     save_mask(list, "attention branch mask");
     if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
-    save_norm_input(list, "mlp norm input", d->shard_tokens, m->hidden);
+    save_residual_norm_input(list, "mlp norm input", d->shard_tokens);
     save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
     if (d->modulation_apart)
         save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
@@ -224,7 +233,8 @@ static void patch_embedding_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
     save_for_weights(list, "unfolded patches", d->shard_tokens, module_patch_width(m));
-    if (m->embedding_norm) save_norm_input(list, "embedding norm input", d->shard_tokens, m->hidden);
+    if (m->embedding_norm)
+        save_norm_input(list, "embedding norm input", d->shard_tokens, m->hidden);
 }
 
 /* Only a trained encoder's norm has a backward; `patches` of this rank's shard. */
@@ -242,7 +252,7 @@ static void connector_saved(struct saved_list *list) {
     const int64_t rows = d->shard_tokens;
     encoder_norm_saved(list, rows * m->merge * m->merge);
     if (m->connector_norm) {
-        save(list, "connector norm input", rows, m->connector_in);
+        save_norm_input(list, "connector norm input", rows, m->connector_in);
         save_norm_statistics(list, "connector norm statistics", rows);
     }
     save_matmul_input(list, "connector input", rows, m->connector_in);
@@ -267,14 +277,14 @@ static void text_projection_saved(struct saved_list *list) {
         save_norm_statistics(list, "text norm statistics", d->shard_tokens);
     }
     save_for_weights(list, "text projection input", d->shard_tokens, m->text_hidden);
-    save_norm_input(list, "projected norm input", d->shard_tokens, m->hidden);
+    save_residual_norm_input(list, "projected norm input", d->shard_tokens);
     save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
 }
 
 static void diffusion_head_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
-    save_norm_input(list, "final norm input", d->shard_tokens, m->hidden);
+    save_residual_norm_input(list, "final norm input", d->shard_tokens);
     save_norm_statistics(list, "final norm statistics", d->shard_tokens);
     save_for_weights(list, "latent patches input", d->shard_tokens, m->hidden);
     save_bytes(list, "fp32 error", 4.0 * (double)d->shard_tokens * (double)module_patch_width(m));
@@ -282,7 +292,7 @@ static void diffusion_head_saved(struct saved_list *list) {
 
 static void head_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
-    save_norm_input(list, "final norm input", d->shard_tokens, d->module->hidden);
+    save_residual_norm_input(list, "final norm input", d->shard_tokens);
     save_norm_statistics(list, "final norm statistics", d->shard_tokens);
     save_for_weights(list, "logits input", d->shard_tokens, d->module->hidden);
     save_bytes(list, "fp32 softmax", 4.0 * (double)d->tokens * (double)d->loss_vocabulary);

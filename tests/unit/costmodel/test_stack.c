@@ -23,6 +23,23 @@ static struct stack_list all(struct arena *arena) {
     return list;
 }
 
+/* A stack that runs a norm or a gated product as operators keeps what they keep. */
+static void test_eager_kernels_keep(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct stack_list list = all(arena);
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct stack *stack = list.stacks[i];
+        const bool norms = stack->kernel_traffic[FORM_RMS_NORM].forward > 2,
+                   gate = stack->kernel_traffic[FORM_SWIGLU].forward > 1.2;
+        if (norms != ((stack->keeps & KEEPS_FP32_NORMS) != 0))
+            fail_msg("%s: its RMS norms, and fp32-norms", stack->name);
+        if (gate && (stack->keeps & KEEPS_GATE_OUTPUT) == 0)
+            fail_msg("%s: its gated product, and gate-output", stack->name);
+    }
+    arena_destroy(arena);
+}
+
 static void test_shipped(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -101,6 +118,8 @@ static void test_find(void **state) {
         { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
         { "torchtitan-2025", "torchtitan", true },
         { "torchtitan-2026-05", "torchtitan-chunked", true },
+        { "torchtitan-2026-07", "torchtitan-chunked", true },
+        { "torchtitan-eager 2026-11", "torchtitan-eager-chunked", true },
         { "torchtitan-eager-chunked-2026", "torchtitan-eager-chunked", true },
         { "torchtitan-2026", "torchtitan-2026", true },
         { "fsdp2", "pytorch-fsdp2", true },
@@ -646,6 +665,7 @@ static void test_mistakes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_eager_kernels_keep),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_find_by_layout),
         cmocka_unit_test(test_stack_of_run),

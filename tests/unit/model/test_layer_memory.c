@@ -521,6 +521,57 @@ static void test_unfused_tensors(void **state) {
     arena_destroy(arena);
 }
 
+/* Norms of queries and keys (8,192 and 1,024 columns) are made of operators too; a norm whose weight
+ * is frozen keeps no product; in fp32 the input is its own copy. */
+static void test_norms_of_operators(void **state) {
+    (void)state;
+    static const struct {
+        bool qk_norm, frozen;
+        enum precision precision;
+        double bytes; /* a token beside the fused block's */
+    } cases[] = {
+        { false, false, PRECISION_BF16, 2 * 8192 * (2 + 2) },
+        { true, false, PRECISION_BF16, (2 * 8192 + 8192 + 1024) * (2 + 2) },
+        { false, true, PRECISION_BF16, 2 * 8192 * 2 },
+        { false, false, PRECISION_FP32, 2 * 8192 * 4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct model m = *fixture_model(arena, "llama3-70b");
+        struct module *language = &m.modules[MODULE_LANGUAGE];
+        language->qk_norm = cases[i].qk_norm;
+        language->frozen = cases[i].frozen;
+        language->precision = cases[i].precision;
+        m.input_gradients = true; /* of what is frozen */
+        const int64_t block = fixture_layer(&m, LAYER_LANGUAGE_BLOCK);
+        const struct batch_shape shape = model_batch_shape(&m, 1, 0, 4096, 4096.0 * 4096.0);
+        struct tensor_split split = { .tp = 1, .cp = 1 };
+        const double fused = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE);
+        split.keeps = KEEPS_FP32_NORMS;
+        const double got = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE) - fused;
+        if (got != 4096 * cases[i].bytes)
+            fail_msg("case %zu: got %.0f bytes, want %.0f", i, got, 4096 * cases[i].bytes);
+        arena_destroy(arena);
+    }
+}
+
+/* Under autocast both norms of a block read fp32, and so does a recomputed block. */
+static void test_fp32_residual(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "gpt-175b");
+    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    struct tensor_split split = { .tp = 1, .cp = 1 };
+    const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
+    const double input = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL);
+    split.keeps = KEEPS_FP32_RESIDUAL;
+    const double values = 2048.0 * 12288;
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - fused == 4 * values);
+    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) - input == 2 * values);
+    arena_destroy(arena);
+}
+
 /* A layer norm is one kernel in eager PyTorch too: nothing comes on top. */
 static void test_layer_norm_is_fused(void **state) {
     (void)state;
@@ -530,7 +581,7 @@ static void test_layer_norm_is_fused(void **state) {
     const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
     struct tensor_split split = { .tp = 1, .cp = 1 };
     const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
-    split.keeps = KEEPS_FP32_NORMS | KEEPS_FP32_NORM_PRODUCTS | KEEPS_REPEATED_KEYS;
+    split.keeps = KEEPS_FP32_NORMS | KEEPS_FP32_NORM_PRODUCTS;
     assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) == fused);
     arena_destroy(arena);
 }
@@ -555,6 +606,8 @@ int main(void) {
         cmocka_unit_test(test_scores_in_fp32),
         cmocka_unit_test(test_unfused_tensors),
         cmocka_unit_test(test_layer_norm_is_fused),
+        cmocka_unit_test(test_norms_of_operators),
+        cmocka_unit_test(test_fp32_residual),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
