@@ -26,6 +26,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_MODALITY] = "the modality is not simulated",
     [SKIP_HARDWARE] = "no hardware profile",
     [SKIP_SHAPE] = "the model's shape is not given",
+    [SKIP_EMPTY] = "a cell that is needed is empty",
     [SKIP_PRECISION] = "the precision is not simulated on this hardware",
     [SKIP_ATTENTION] = "this kind of attention is not simulated",
     [SKIP_RECOMPUTE] = "this kind of recomputation is not simulated",
@@ -144,11 +145,12 @@ static const char *stack_of_layout(const struct measured_row *row) {
 
 static const char eager[] = "eager", blocking[] = "blocking";
 
-/* What the notes say of the kernels, as stacks name it; NULL: nothing. */
+/* What the notes or the stack's name say of the kernels, as stacks name it; NULL: nothing. */
 static const char *kind_of_kernels(const struct measured_run *r) {
     static const char *const words[] = { "compiled", "compilation", "compile", "torch.compile" };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (measured_text_denies(r->notes, words[i])) return eager;
+        if (measured_text_denies(r->notes, words[i]) || measured_text_denies(r->stack, words[i]))
+            return eager;
     return measured_text_says(r->notes, blocking_launches) ? blocking : NULL;
 }
 
@@ -230,10 +232,13 @@ static void find_stack(struct measured_row *row) {
         return;
     }
     struct arena *arena = row->context->arena;
+    const char *how = r->stack[0] == '\0' ? ": none is named"
+                      : named             ? " is known by its family alone"
+                                          : " is not known";
     const char *meant = r->stack[0] != '\0' ? measured_stack_meant(arena, list, r->stack) : NULL;
     measured_row_note(row, "stack%s%s%s%s: taken for %s%s%s", r->stack[0] != '\0' ? " \"" : "",
                       r->stack, r->stack[0] != '\0' ? "\"" : "",
-                      r->stack[0] != '\0' ? " is not known" : ": none is named", stack->name,
+                      how, stack->name,
                       !named && row->out->known_stack ? ", as its source" : "",
                       meant == NULL ? "" : arena_format(arena, "; did you mean \"%s\"?", meant));
 }
@@ -331,7 +336,7 @@ static enum validation_skip choose_degrees(struct measured_row *row) {
         r->gpu_count = model_ranks * r->dp;
         measured_row_note(row, "gpu_count: tp x pp x cp x dp");
     }
-    if (r->gpu_count < 1) return skip_at(row, SKIP_LAYOUT, "gpu_count", "empty, as is dp");
+    if (r->gpu_count < 1) return skip_at(row, SKIP_EMPTY, "gpu_count", "empty, as is dp");
     if (r->gpu_count % model_ranks != 0)
         return skip_at(row, SKIP_LAYOUT, "gpu_count",
                        arena_format(arena, "%ld GPUs cannot be divided by tp x pp x cp = %ld",
@@ -416,7 +421,7 @@ static enum validation_skip choose_batch(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
     if (r->global_batch < 1 && r->grad_accum < 1)
-        return skip_at(row, SKIP_BATCH, "global_batch",
+        return skip_at(row, SKIP_EMPTY, "global_batch",
                        "empty, as is grad_accum (1 where nothing is accumulated)");
     row->micro_batch = measured_given(r->micro_batch, 1);
     if (r->micro_batch < 1 && r->grad_accum > 0 && r->global_batch > 0 &&
@@ -672,7 +677,8 @@ static enum validation_skip check(struct measured_row *row) {
     if (no_hardware != SKIP_NOTHING) return no_hardware;
     const char *empty = measured_shape_complete(row->context, r, row->out->notes, &row->note_count);
     if (empty != NULL)
-        return skip_at(row, SKIP_SHAPE, empty, "empty, and nothing else of the row tells it");
+        return skip_at(row, strcmp(empty, "seq_len") == 0 ? SKIP_EMPTY : SKIP_SHAPE, empty,
+                       "empty, and nothing else of the row tells it");
     if (!heads_add_up(row)) return SKIP_VALUE;
     if (!measured_choose_samples(row)) return skip_encoder(row);
     const enum validation_skip misplaced = place(row);

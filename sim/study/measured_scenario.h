@@ -24,6 +24,7 @@ enum validation_skip {
     SKIP_MODALITY,
     SKIP_HARDWARE,
     SKIP_SHAPE,
+    SKIP_EMPTY, /* another cell without which there is no step */
     SKIP_PRECISION,
     SKIP_ATTENTION,
     SKIP_RECOMPUTE,
