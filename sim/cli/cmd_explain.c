@@ -77,11 +77,12 @@ static void print_prices(const struct explanation *x, struct arena *arena) {
         snprintf(source, sizeof source, "%s[%ld]", p->inside_range ? "" : "!",
                  (long)footnote_of(p->source, notes, &note_count));
         outside = outside || !p->inside_range;
-        printf("  %-*s %-*s %-*s %8.2f %5.0f %9.1f %-7s %4.0f%% %3.0f%% %4s  %s%s\n", layer,
+        printf("  %-*s %-*s %-*s %8.2f %5.0f %9.1f %-7s %4.0f%% %3.0f%% %4s  %s%s%s%s\n", layer,
                p->layer_kind, operator, p->operator, pass, p->pass,
                p->price_s * p->calls_per_step * 1e3, p->calls_per_step, p->price_s * 1e6, p->bound,
                p->efficiency_fraction * 100, p->band_fraction * 100, source,
-               strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape);
+               strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape,
+               p->network_bytes > 0 ? " " : "", p->network_bytes > 0 ? p->kind : "");
     }
     puts("Sources of the prices");
     for (int64_t i = 0; i < note_count; i++)

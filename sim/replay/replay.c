@@ -31,7 +31,7 @@ static const char *const class_names[REPLAY_CLASS_COUNT] = {
     [REPLAY_STAGE_IMBALANCE] = "imbalance between stages",
     [REPLAY_TIME_IMBALANCE] = "imbalance over time",
     [REPLAY_RANK_IMBALANCE] = "imbalance between ranks",
-    [REPLAY_DATA] = "gradient reduction",
+    [REPLAY_DATA] = "data-parallel communication",
     [REPLAY_UPDATE] = "optimizer and parameter gather",
     [REPLAY_LOADING] = "data loading",
 };

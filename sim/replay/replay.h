@@ -45,7 +45,7 @@ enum replay_class {
     REPLAY_STAGE_IMBALANCE, /* stages differ on average */
     REPLAY_TIME_IMBALANCE,  /* micro-batches differ over time, and waiting for sends */
     REPLAY_RANK_IMBALANCE,  /* waiting for the slowest data-parallel rank */
-    REPLAY_DATA,            /* gradient reduction */
+    REPLAY_DATA,            /* gradient reduction; under FSDP and ZeRO-3 parameter gathers too */
     REPLAY_UPDATE,          /* optimizer and parameter gather */
     REPLAY_LOADING,         /* waiting for samples; see what_if */
     REPLAY_CLASS_COUNT

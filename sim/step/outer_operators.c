@@ -8,7 +8,7 @@ static const char *const purpose_names[OUTER_PURPOSE_COUNT] = {
     [OUTER_ACCUMULATION] = "gradient accumulation",
     [OUTER_HOST_COPY] = "host copies",
     [OUTER_SEND] = "pipeline sends",
-    [OUTER_REDUCTION] = "gradient reduction",
+    [OUTER_REDUCTION] = "data-parallel communication",
     [OUTER_UPDATE] = "optimizer and parameter gather",
 };
 

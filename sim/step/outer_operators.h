@@ -23,7 +23,7 @@ enum outer_purpose {
     OUTER_UPDATE,       /* optimizer, and ZeRO-1 and 2 gathers of parameters */
     OUTER_PURPOSE_COUNT
 };
-const char *outer_purpose_name(enum outer_purpose purpose); /* "gradient reduction" */
+const char *outer_purpose_name(enum outer_purpose purpose); /* "data-parallel communication" */
 
 struct outer_operator {
     enum outer_purpose purpose;

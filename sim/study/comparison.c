@@ -41,7 +41,7 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "imbalance of stages",
     "imbalance over time",
     "imbalance of ranks",
-    "gradient reduction",
+    "data communication",
     "optimizer and gather",
     "data loading",
     "checkpoints and failures",

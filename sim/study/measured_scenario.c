@@ -237,8 +237,7 @@ static void find_stack(struct measured_row *row) {
                                           : " is not known";
     const char *meant = r->stack[0] != '\0' ? measured_stack_meant(arena, list, r->stack) : NULL;
     measured_row_note(row, "stack%s%s%s%s: taken for %s%s%s", r->stack[0] != '\0' ? " \"" : "",
-                      r->stack, r->stack[0] != '\0' ? "\"" : "",
-                      how, stack->name,
+                      r->stack, r->stack[0] != '\0' ? "\"" : "", how, stack->name,
                       !named && row->out->known_stack ? ", as its source" : "",
                       meant == NULL ? "" : arena_format(arena, "; did you mean \"%s\"?", meant));
 }

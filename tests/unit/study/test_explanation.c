@@ -243,7 +243,7 @@ static void test_operators_outside_of_layers(void **state) {
     for (int64_t stage = 0; stage < 2; stage++) {
         const char *name = stage == 0 ? "stage 1" : "stage 2";
         const double update = listed_s(&x, "optimizer and parameter gather", name),
-                     reduction = listed_s(&x, "gradient reduction", name);
+                     reduction = listed_s(&x, "data-parallel communication", name);
         const double want = (double)(m->optimizer_ns[stage] + m->gather_ns[stage]) * 1e-9;
         if (fabs(update - want) > 1e-9)
             fail_msg("%s: update %.9g s, want %.9g", name, update, want);
