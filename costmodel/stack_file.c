@@ -349,22 +349,27 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
 static const char *const keep_names[] = { "gathered-inputs",    "gate-output",   "key-value-copy",
                                           "attention-copy",     "fp32-scores",   "fp32-norms",
                                           "fp32-norm-products", "repeated-keys", "fp32-residual" };
+enum { KEEP_COUNT = sizeof keep_names / sizeof keep_names[0] };
 
-static bool read_keeps(const struct json *json, const cJSON *list, struct stack *out,
-                       struct error *err) {
+static const char *all_keeps(struct arena *arena) {
+    const char *text = "one of:";
+    for (int i = 0; i < KEEP_COUNT; i++)
+        text = arena_format(arena, "%s%s %s", text, i > 0 ? "," : "", keep_names[i]);
+    return text;
+}
+
+static bool read_keeps(const struct json *json, const cJSON *list, struct arena *arena,
+                       struct stack *out, struct error *err) {
     if (list != NULL && !cJSON_IsNull(list) && !cJSON_IsArray(list))
         return json_error(json, list, err, NULL, "must be a list of texts");
     const cJSON *item;
     cJSON_ArrayForEach(item, list) {
         unsigned found = 0;
-        for (size_t i = 0; i < sizeof keep_names / sizeof keep_names[0]; i++)
+        for (int i = 0; i < KEEP_COUNT; i++)
             if (cJSON_IsString(item) && strcmp(item->valuestring, keep_names[i]) == 0)
                 found = 1u << i;
         if (found == 0)
-            return json_error(json, item, err,
-                              "one of: gathered-inputs, gate-output, key-value-copy, "
-                              "attention-copy, fp32-scores, fp32-norms, fp32-norm-products, "
-                              "repeated-keys, fp32-residual",
+            return json_error(json, item, err, all_keeps(arena),
                               "is no tensor that a block can keep");
         out->keeps |= found;
     }
@@ -629,5 +634,6 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
            read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&
-           read_keeps(json, f.keeps, out, err) && read_factors(json, f.factors, arena, out, err);
+           read_keeps(json, f.keeps, arena, out, err) &&
+           read_factors(json, f.factors, arena, out, err);
 }

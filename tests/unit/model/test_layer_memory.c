@@ -555,35 +555,35 @@ static void test_norms_of_operators(void **state) {
     }
 }
 
+/* Of a block of gpt-175b at one sample of 2,048 tokens. */
+static double saved_by_gpt(unsigned keeps, enum recompute_kind recompute) {
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "gpt-175b");
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    const struct tensor_split split = { .tp = 1, .cp = 1, .keeps = keeps };
+    const double bytes =
+        layer_saved_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape, &split, recompute);
+    arena_destroy(arena);
+    return bytes;
+}
+
 /* Under autocast both norms of a block read fp32, and so does a recomputed block. */
 static void test_fp32_residual(void **state) {
     (void)state;
-    struct arena *arena = arena_create();
-    const struct model *m = fixture_model(arena, "gpt-175b");
-    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
-    const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
-    struct tensor_split split = { .tp = 1, .cp = 1 };
-    const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
-    const double input = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL);
-    split.keeps = KEEPS_FP32_RESIDUAL;
     const double values = 2048.0 * 12288;
-    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - fused == 4 * values);
-    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL) - input == 2 * values);
-    arena_destroy(arena);
+    assert_true(saved_by_gpt(KEEPS_FP32_RESIDUAL, RECOMPUTE_NONE) -
+                    saved_by_gpt(0, RECOMPUTE_NONE) ==
+                4 * values);
+    assert_true(saved_by_gpt(KEEPS_FP32_RESIDUAL, RECOMPUTE_FULL) -
+                    saved_by_gpt(0, RECOMPUTE_FULL) ==
+                2 * values);
 }
 
 /* A layer norm is one kernel in eager PyTorch too: nothing comes on top. */
 static void test_layer_norm_is_fused(void **state) {
     (void)state;
-    struct arena *arena = arena_create();
-    const struct model *m = fixture_model(arena, "gpt-175b");
-    const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
-    const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
-    struct tensor_split split = { .tp = 1, .cp = 1 };
-    const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
-    split.keeps = KEEPS_FP32_NORMS | KEEPS_FP32_NORM_PRODUCTS;
-    assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) == fused);
-    arena_destroy(arena);
+    assert_true(saved_by_gpt(KEEPS_FP32_NORMS | KEEPS_FP32_NORM_PRODUCTS, RECOMPUTE_NONE) ==
+                saved_by_gpt(0, RECOMPUTE_NONE));
 }
 
 int main(void) {

@@ -704,6 +704,18 @@ static void test_hidden_synchronisation(void **state) {
     }
 }
 
+/* Two stages that no stack prices. */
+static void open_on_b200(struct step_fixture *f, const char *model, const char *precision) {
+    const char *setup[] = { model,
+                            "layout.tp=2",
+                            "layout.pp=2",
+                            "layout.stack=none",
+                            "cluster.hardware=b200-180g-sxm",
+                            precision,
+                            NULL };
+    fixture_open(f, setup);
+}
+
 /* Copies of fp8 matrices stand beside the weights of blocks; below what is trained nothing goes
  * back, so that one of the two is enough. */
 static void test_quantised_copies(void **state) {
@@ -719,15 +731,8 @@ static void test_quantised_copies(void **state) {
           0.97, 1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *setup[] = { cases[i].model,
-                                "layout.tp=2",
-                                "layout.pp=2",
-                                "layout.stack=none",
-                                "cluster.hardware=b200-180g-sxm",
-                                cases[i].precision,
-                                NULL };
         struct step_fixture f;
-        fixture_open(&f, setup);
+        open_on_b200(&f, cases[i].model, cases[i].precision);
         struct backend backend = *f.scenario->backend;
         backend.quantised_copy_bytes = 2;
         f.scenario->backend = &backend;
@@ -755,17 +760,10 @@ static void test_fp8_weights(void **state) {
         { "model=internlm2-20b", "training.precision=fp8", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *setup[] = { cases[i].model,
-                                "layout.tp=2",
-                                "layout.pp=2",
-                                "layout.stack=none",
-                                "cluster.hardware=b200-180g-sxm",
-                                cases[i].precision,
-                                NULL };
         double weights[2];
         for (int fp8 = 0; fp8 < 2; fp8++) {
             struct step_fixture f;
-            fixture_open(&f, setup);
+            open_on_b200(&f, cases[i].model, cases[i].precision);
             struct backend backend = *f.scenario->backend;
             backend.fp8_weights = fp8 == 1;
             f.scenario->backend = &backend;
