@@ -92,7 +92,7 @@ static double gemm_shift(struct calibrate_job *job, const struct matmul_fit *fit
 static cJSON *stated_matmul(struct calibrate_job *job) {
     const struct stated_form *form = job->plan->stated;
     const struct matmul_fields f = {
-        .source = "stated closed form, no measurement of this GPU",
+        .source = job->plan->settled_source,
         .settled_source = job->plan->settled_source,
         .launch_us = form->launch_us,
         .efficiency = form->efficiency,
@@ -108,6 +108,7 @@ static cJSON *stated_matmul(struct calibrate_job *job) {
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = job->plan->fp8_efficiency,
         .fp4_efficiency = job->plan->fp4_efficiency,
+        .blockwise_time = job->plan->blockwise_time,
         .band_fraction = 0.15,
         .outside_band_fraction = 0.15 * job->plan->band_factor,
     };
@@ -140,6 +141,7 @@ static cJSON *matmul_json(struct calibrate_job *job, const struct matmul_fit *fi
         .weight_gradient_factor = WEIGHT_GRADIENT_FACTOR,
         .fp8_efficiency = plan->fp8_efficiency,
         .fp4_efficiency = plan->fp4_efficiency,
+        .blockwise_time = plan->blockwise_time,
         .band_fraction = curves_rounded(band),
         /* Beyond the table the closed form alone stands behind a price. */
         .outside_band_fraction = curves_rounded(fmax(fit->form.p80, 2 * band)),
@@ -191,7 +193,7 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "fp8_settled_efficiency", plan->fp8_settled_efficiency > 0 },
         { "fp8_settled_k_half", plan->fp8_settled_k_half > 0 },
         { "rowwise_time", false },
-        { "blockwise_time", false },
+        { "blockwise_time", plan->blockwise_time > 0 },
         { "mxfp8_time", false },
     };
     const char *source = calibrate_own_matmul(job, &job->report->matmul);

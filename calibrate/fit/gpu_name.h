@@ -23,6 +23,7 @@ struct gpu_name {
 static const struct gpu_name gpu_name_table[] = {
     { "A100-SXM4-80GB", "A100-SXM4-80GB", "a100-80g-sxm", 2039 },
     { "A100-SXM4-40GB", "A100-SXM4-40GB", "a100-40g-sxm", 1555 },
+    { "A100-SXM-64GB", "A100-SXM4-64GB", "a100-64g-sxm", 1640 },
     { "A100 80GB PCIe", "A100-PCIe-80GB", "a100-80g-pcie", 1935 },
     { "A100-PCIE-40GB", "A100-PCIe-40GB", "a100-40g-pcie", 1555 },
     { "A800-SXM4-80GB", "A800-SXM4-80GB", "a800-80g-sxm", 2039 },
@@ -30,6 +31,7 @@ static const struct gpu_name gpu_name_table[] = {
     /* Its driver says "NVIDIA H100" alone (pytorch/torchtitan, pull request 554), as tables say of
      * the part of 80 GB: calibrate import takes --gpu H100-SXM5-96GB. */
     { "H100-SXM5-96GB", "H100-SXM5-96GB", "h100-96g-sxm", 2400 },
+    { "H100-SXM5-64GB", "H100-SXM5-64GB", "h100-64g-sxm", 1600 },
     { "H100 PCIe", "H100-PCIe", "h100-80g-pcie", 2000 },
     { "H100 NVL", "H100-NVL", "h100-94g-nvl", 3938 },
     { "GH200 480GB", "GH200", "gh200-96g", 4000 },

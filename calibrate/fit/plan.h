@@ -32,6 +32,7 @@ struct plan {
     double settled_efficiency, settled_k_half, fp8_efficiency, fp4_efficiency;
     /* 0: as efficiency_file.c has it; fp4 settles at its own efficiency where fp8's is stated */
     double fp8_settled_efficiency, fp8_settled_k_half;
+    double blockwise_time; /* 0: as efficiency_file.c has it */
     const char *settled_source;
     /* attention */
     const char *attention_gpu;
