@@ -104,7 +104,9 @@ static const char format[] =
     "frozen "
     "modules (`vision;connector`). Encoders of free resolution (Qwen2-VL, Qwen2.5-VL, Pixtral) "
     "take an "
-    "image as one tile of its own size, the others cut it into tiles of theirs |\n";
+    "image as one tile of its own size, the others cut it into tiles of theirs |\n"
+    "| head | `tokens`: all pass a head over the vocabulary and the loss; `none`: one vector a "
+    "sample does at most (contrastive, classification), which is not simulated |\n";
 
 static const char last_columns[] =
     "| lora_rank, lora_targets | adapters beside the frozen language model: columns between their "
@@ -192,6 +194,8 @@ static const char blanks[] =
     "| images_per_sample, image_wh, image_merge | 1; one tile of the encoder; 2 for InternViT, "
     "else "
     "1 |\n"
+    "| head | `none` where an image becomes one token, and of an `encoder` over fewer than 25,000 "
+    "words; else `tokens` |\n"
     "| stack | one whose word stands in the source's name (haotian-liu/LLaVA), else one that runs "
     "such "
     "a layout, with a wider band |\n"

@@ -84,7 +84,10 @@ struct module {
     bool qkv_bias, linear_bias, qk_norm, layer_scale;
     bool branch_norm; /* a norm behind each branch too, before its residual (Gemma 2 and 3) */
     bool logit_cap;   /* the head's logits pass a tanh before the loss (Gemma 2) */
-    bool key_bias;    /* with qkv_bias: the key has one too (EVA gives it to query and value) */
+    /* Language model: no head over the vocabulary and no loss of each token, but one vector a sample
+     * at most (CLIP, a classifier), which is nothing beside the blocks. */
+    bool headless;
+    bool key_bias; /* with qkv_bias: the key has one too (EVA gives it to query and value) */
     /* Trained with dropout: in naive attention, after both halves of a block and after the token
      * embedding. Masks take one byte a value. */
     bool dropout;

@@ -104,6 +104,11 @@ static const struct field module_fields[] = {
       NULL },
     { "logit_cap", FIELD_BOOL, AT(module.logit_cap), 0, 0, "false", "",
       "the head's logits pass a tanh before the loss (language; Gemma 2)", NULL },
+    { "headless", FIELD_BOOL, AT(module.headless), 0, 0, "false", "",
+      "no head over the vocabulary and no loss of each token: one vector a sample at most, which "
+      "is "
+      "not priced (language; CLIP, classifiers)",
+      NULL },
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
       "edge of a patch (vision); in latent pixels (diffusion decoder)", NULL },
     { "image_size", FIELD_COUNT, AT(module.image_size), 1, 1e5, "null", "pixels",
@@ -343,6 +348,8 @@ static bool resolve_language(struct module *m, const struct module_place *place,
         return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
     if (m->flash_attention)
         return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
+    if (m->headless && m->logit_cap)
+        return mistake(place, "logit_cap", err, NULL, "needs a head, and \"headless\" is true");
     if (m->vocabulary < 0)
         return mistake(place, "vocabulary", err, "rows of the token embedding",
                        "a language model needs \"vocabulary\"");
@@ -361,6 +368,7 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
     if (m->bidirectional)
         return mistake(place, "bidirectional", err, NULL, "belongs to a language model");
     if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
+    if (m->headless) return mistake(place, "headless", err, NULL, "belongs to a language model");
     m->vocabulary = 0;
     if (m->patch_size < 0)
         return mistake(place, "patch_size", err, "14 for most vision transformers",
@@ -379,6 +387,7 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
 
 static bool resolve_decoder(struct module *m, const struct module_place *place, struct error *err) {
     if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
+    if (m->headless) return mistake(place, "headless", err, NULL, "belongs to a language model");
     if (m->branch_norm)
         return mistake(place, "branch_norm", err, NULL,
                        "belongs to a language model or a vision encoder");
@@ -631,7 +640,8 @@ static void build_layers(struct arena *arena, struct model *model) {
     if (m[MODULE_LANGUAGE].layer_count > 0) {
         add_layers(model, LAYER_TOKEN_EMBEDDING, MODULE_LANGUAGE, 1);
         add_layers(model, LAYER_LANGUAGE_BLOCK, MODULE_LANGUAGE, m[MODULE_LANGUAGE].layer_count);
-        if (decoder_blocks == 0) add_layers(model, LAYER_HEAD, MODULE_LANGUAGE, 1);
+        if (decoder_blocks == 0 && !m[MODULE_LANGUAGE].headless)
+            add_layers(model, LAYER_HEAD, MODULE_LANGUAGE, 1);
     }
     if (decoder_blocks > 0) {
         if (m[MODULE_DIFFUSION_DECODER].text_hidden > 0)

@@ -36,6 +36,21 @@ void measured_add_shape(cJSON *module, struct measured_row *row) {
     cJSON_AddBoolToObject(module, "linear_bias", is_gpt(r));
 }
 
+/* No vocabulary of tokens is as small; ImageNet has 1,000 and 21,841 classes. */
+enum { LEAST_VOCABULARY = 25000 };
+
+/* What reads an image as one token is contrastive, an encoder over so few words a classifier. */
+static bool has_head(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    if (r->head[0] != '\0') return strcmp(r->head, "none") != 0;
+    const bool classifier = strcmp(r->modality, "encoder") == 0 && r->vocab < LEAST_VOCABULARY;
+    if (row->pools)
+        measured_row_note(row, "head: none, because an image is one token");
+    else if (classifier)
+        measured_row_note(row, "head: none, as of a classifier of images");
+    return !row->pools && !classifier;
+}
+
 static void add_language(cJSON *definition, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool gpt = is_gpt(r);
@@ -54,6 +69,7 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddBoolToObject(language, "dropout", dropout);
     if (dropout && r->dropout < 0) measured_row_note(row, "dropout: on, as usual with %s", r->ffn);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
+    if (!has_head(row)) cJSON_AddBoolToObject(language, "headless", true);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
 

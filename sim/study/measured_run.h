@@ -14,7 +14,7 @@
 enum { MEASURED_READING_LIMIT = 8 };
 
 struct measured_run {
-    const char *row_id, *source, *model, *modality, *moe, *hardware, *ffn, *norm, *qk_norm,
+    const char *row_id, *source, *model, *modality, *head, *moe, *hardware, *ffn, *norm, *qk_norm,
         *schedule, *precision, *fp8_recipe, *exp_avg_dtype, *exp_avg_sq_dtype, *main_grads_dtype,
         *reduce_dtype, *recompute, *attention, *deterministic, *overlap, *vision_model, *image_wh,
         *frozen, *outcome, *stack, *peak_mem_kind, *notes, *lora_targets,

@@ -616,6 +616,8 @@ static enum validation_skip check_words(struct measured_row *row) {
     static const char *const kernels[] = { "flash",  "flash-1", "flash-2", "flash-3",
                                            "masked", "naive",   NULL };
     if (!is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;
+    static const char *const heads[] = { "tokens", "none", NULL };
+    note_unknown(row, "head", r->head, heads, "taken as tokens");
     static const char *const norms[] = { "layer", "rms", NULL };
     note_unknown(row, "norm", r->norm, norms, "that of ffn is taken");
     static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };

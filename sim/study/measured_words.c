@@ -84,6 +84,8 @@ static const struct word {
     { "peak_mem_kind", "reserved",
       "max-reserved memory-reserved max-memory-reserved peak-reserved cached" },
     { "peak_mem_kind", "device", "nvidia-smi nvml card" },
+    { "head", "tokens", "yes true all lm language vocabulary" },
+    { "head", "none", "no false pooled contrastive classification classifier" },
     { "moe", "", "none no dense 0 1 false" },
     { "frozen", "vision",
       "vit visual vision-encoder vision-tower vision-model image-encoder encoder" },

@@ -334,6 +334,28 @@ static void test_inline_module(void **state) {
     arena_destroy(arena);
 }
 
+/* A contrastive text tower ends with its blocks: no head's parameters, and no layer of it. */
+static void test_headless(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char path[256];
+    struct error err = { 0 };
+    const struct model *whole = fixture_module(arena, "language", "llama3-8b");
+    const struct model *tower =
+        fixture_text(arena,
+                     "{ \"name\": \"t\", \"source\": \"s\", \"language\": { \"module\": "
+                     "\"llama3-8b\", \"headless\": true } }",
+                     path, sizeof path, &err);
+    assert_non_null(tower);
+    assert_int_equal(fixture_layer(tower, LAYER_HEAD), -1);
+    assert_int_equal(tower->layer_count, whole->layer_count - 1);
+    const int64_t head = fixture_layer(whole, LAYER_HEAD);
+    assert_int_equal(tower->layers[tower->layer_count - 1].kind, LAYER_LANGUAGE_BLOCK);
+    assert_int_equal(model_parameters(whole) - model_parameters(tower),
+                     model_layer_parameters(whole, head));
+    arena_destroy(arena);
+}
+
 static void test_paths(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -494,6 +516,22 @@ static const struct {
       "       |                                                      ^\n"
       "  while loading the vision module\n"
       "  while loading model 'FILE'" },
+    { "an encoder said to have no head",
+      "{ \"name\": \"t\", \"source\": \"s\",\n"
+      "  \"vision\": { \"module\": \"eva-clip-1b\", \"headless\": true } }",
+      "FILE:2:52: error: /vision/headless: belongs to a language model\n"
+      "     2 |   \"vision\": { \"module\": \"eva-clip-1b\", \"headless\": true } }\n"
+      "       |                                                    ^~~~\n"
+      "  while loading the vision module\n"
+      "  while loading model 'FILE'" },
+    { "a cap on no logits",
+      "{ \"name\": \"t\", \"source\": \"s\", \"language\": { \"module\": \"llama3-8b\",\n"
+      "  \"headless\": true, \"logit_cap\": true } }",
+      "FILE:2:34: error: /language/logit_cap: needs a head, and \"headless\" is true\n"
+      "     2 |   \"headless\": true, \"logit_cap\": true } }\n"
+      "       |                                  ^~~~\n"
+      "  while loading the language module\n"
+      "  while loading model 'FILE'" },
     { "learned positions without a table",
       "{ \"name\": \"t\", \"source\": \"s\",\n"
       "  \"language\": { \"module\": \"llama3-8b\",\n"
@@ -592,6 +630,7 @@ int main(void) {
         cmocka_unit_test(test_shipped_files),
         cmocka_unit_test(test_all_fields),
         cmocka_unit_test(test_inline_module),
+        cmocka_unit_test(test_headless),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_unknown_model),
