@@ -435,7 +435,7 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
     const char *moment = type_of(row->context->arena, r->notes, "moments");
     add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
     add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
-    const char *gradients = measured_says_bf16_main_gradients(r->notes) ? "bf16" : "";
+    const char *gradients = measured_says_short_main_gradients(r->notes) ? "bf16" : "";
     if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
         add_type(training, row, "main_grads_dtype", r->main_grads_dtype, gradients);
     else if (is_narrow(r->main_grads_dtype))
@@ -458,7 +458,7 @@ static void add_reduce_dtype(cJSON *training, struct measured_row *row, const ch
             type = measured_reduce_type(r->notes);
         }
         if (type != NULL && type[0] == '\0' && strcmp(row->backend, "megatron-lm") == 0 &&
-            measured_says_bf16_main_gradients(r->notes))
+            measured_says_short_main_gradients(r->notes))
             type = "bf16";
     }
     if (type == NULL) {

@@ -196,8 +196,9 @@ const char *measured_reduce_type(const char *text) {
     return found;
 }
 
-bool measured_says_bf16_main_gradients(const char *text) {
+bool measured_says_short_main_gradients(const char *text) {
     static const char *const gradients[] = { "gradients", "grads", NULL };
+    static const char *const halves[] = { "fp16", "float16", "half", NULL };
     struct clause clause;
     while (next_clause(&text, &clause))
         for (int i = 0; i + 1 < clause.count; i++) {
@@ -205,9 +206,10 @@ bool measured_says_bf16_main_gradients(const char *text) {
                 !is_one_of(clause.tokens[i + 1], gradients) || denied_before(&clause, i))
                 continue;
             const int in = i + 2 + (strcmp(token_at(&clause, i + 2), "are") == 0);
-            const char *type =
-                strcmp(token_at(&clause, in), "in") == 0 ? type_at(&clause, in + 1) : NULL;
+            if (strcmp(token_at(&clause, in), "in") != 0) continue;
+            const char *type = type_at(&clause, in + 1);
             if (type != NULL && strcmp(type, "bf16") == 0) return true;
+            if (is_one_of(token_at(&clause, in + 1), halves)) return true;
         }
     return false;
 }

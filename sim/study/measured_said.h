@@ -19,7 +19,8 @@ bool measured_says_offload(const char *text);
  * text does not say, NULL where it says both. */
 const char *measured_reduce_type(const char *text);
 
-/* The same of "main gradients in bf16", which Megatron-LM then reduces so. */
-bool measured_says_bf16_main_gradients(const char *text);
+/* Whether it says "main gradients in bf16", or in fp16, as beside --fp16: two bytes each, which
+ * Megatron-LM then reduces so. */
+bool measured_says_short_main_gradients(const char *text);
 
 #endif

@@ -85,11 +85,12 @@ static void test_reduce_type(void **state) {
             (got != NULL && strcmp(got, cases[i].want) != 0))
             fail_msg("\"%s\": %s", cases[i].text, got == NULL ? "both" : got);
     }
-    assert_true(measured_says_bf16_main_gradients("moments in fp32, main gradients in bf16"));
-    assert_true(measured_says_bf16_main_gradients("main grads are in bfloat16"));
-    assert_false(measured_says_bf16_main_gradients("main gradients in fp32"));
-    assert_false(measured_says_bf16_main_gradients("no main gradients in bf16"));
-    assert_false(measured_says_bf16_main_gradients("gradients in bf16"));
+    assert_true(measured_says_short_main_gradients("moments in fp32, main gradients in bf16"));
+    assert_true(measured_says_short_main_gradients("main grads are in bfloat16"));
+    assert_true(measured_says_short_main_gradients("fp8 beside --fp16, main gradients in fp16"));
+    assert_false(measured_says_short_main_gradients("main gradients in fp32"));
+    assert_false(measured_says_short_main_gradients("no main gradients in bf16"));
+    assert_false(measured_says_short_main_gradients("gradients in bf16"));
 }
 
 /* Longer than the tokens that are kept, and than a token. */
