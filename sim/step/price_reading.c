@@ -115,64 +115,6 @@ static int64_t above_zero(int64_t ns) {
     return ns > 0 ? ns : 0;
 }
 
-/* The host's time to launch a block's passes. One more kernel takes half as long backward, where no
- * Python runs. An adapter launches A, B, the factor and the sum, and backward either product twice.
- */
-static void launches_of(const struct price_table *table, enum layer_kind kind, int64_t *forward_ns,
-                        int64_t *backward_ns) {
-    enum { ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
-    const struct backend *b = table->scenario->backend;
-    *forward_ns = ns_from_seconds(b->host_forward_s);
-    *backward_ns = ns_from_seconds(b->host_backward_s);
-    if (*forward_ns + *backward_ns == 0) return;
-    const struct model *model = table->scenario->model;
-    const struct module *module =
-        &model->modules[model->layers[table->layer_of_kind[kind]].module_index];
-    if (module->frozen) *backward_ns -= ns_from_seconds(b->host_frozen_s);
-    const int64_t adapters = adapters_of_block(module);
-    *forward_ns += adapters * ns_from_seconds(ADAPTER_FORWARD * b->host_kernel_s);
-    *backward_ns += adapters * ns_from_seconds(ADAPTER_BACKWARD * b->host_kernel_s / 2);
-}
-
-/* What a block's passes wait for the host, which launches ahead: together they take no less than
- * all their launches. The wait stands in the backward, where there is one. Where the host waits for
- * the device at each message between stages, it launches ahead within a pass alone, and a pass
- * takes no less than its own launches. A host that waits for each kernel launches nothing
- * meanwhile. `time` is the device's. */
-static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
-                                       const struct kind_prices *prices,
-                                       const struct layer_time *time) {
-    struct host_waits waits = { 0 };
-    if (!layer_kind_is_block(kind) || time->forward_ns == 0) return waits;
-    int64_t forward, backward;
-    launches_of(table, kind, &forward, &backward);
-    if (forward + backward == 0) return waits;
-    if (table->scenario->backend->blocking_launches) {
-        waits.forward_ns = forward;
-        if (time->backward_ns == 0) return waits;
-        waits.backward_ns = backward;
-        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-            if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
-                waits.recompute_ns[how] = forward;
-        return waits;
-    }
-    if (time->backward_ns == 0) {
-        waits.forward_ns = above_zero(forward - time->forward_ns);
-        return waits;
-    }
-    int64_t spare = time->backward_ns - backward;
-    if (price_slot_passes_apart(table->scenario))
-        waits.forward_ns = above_zero(forward - time->forward_ns);
-    else
-        spare += time->forward_ns - forward;
-    waits.backward_ns = above_zero(-spare);
-    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
-        if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
-            waits.recompute_ns[how] =
-                above_zero(forward - time->recompute_ns[how] - above_zero(spare));
-    return waits;
-}
-
 /* ---- memory and work ---- */
 
 /* Of a logit layer_memory.c keeps the fp32 softmax, 4 bytes, which a loss that holds less does not,
@@ -298,11 +240,88 @@ static void device_times(const struct price_table *table, enum layer_kind kind,
             time->recompute_ns[RECOMPUTE_SELECTIVE] += attention_ns[i++];
 }
 
+/* The host's time to launch a block's passes. One more kernel takes half as long backward, where no
+ * Python runs. An adapter launches A, B, the factor and the sum, and backward either product twice.
+ */
+static void launches_of(const struct price_table *table, enum layer_kind kind, int64_t *forward_ns,
+                        int64_t *backward_ns) {
+    enum { ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
+    const struct backend *b = table->scenario->backend;
+    *forward_ns = ns_from_seconds(b->host_forward_s);
+    *backward_ns = ns_from_seconds(b->host_backward_s);
+    if (*forward_ns + *backward_ns == 0) return;
+    const struct model *model = table->scenario->model;
+    const struct module *module =
+        &model->modules[model->layers[table->layer_of_kind[kind]].module_index];
+    if (module->frozen) *backward_ns -= ns_from_seconds(b->host_frozen_s);
+    const int64_t adapters = adapters_of_block(module);
+    *forward_ns += adapters * ns_from_seconds(ADAPTER_FORWARD * b->host_kernel_s);
+    *backward_ns += adapters * ns_from_seconds(ADAPTER_BACKWARD * b->host_kernel_s / 2);
+}
+
+/* What the host gets ahead by for each block of the only stage while the device runs the head, a
+ * few long kernels. */
+static int64_t ahead_ns(const struct price_table *table, enum layer_kind kind,
+                        const struct batch_shape *shape) {
+    if (!price_slot_launches_ahead(table->scenario) || kind != LAYER_LANGUAGE_BLOCK) return 0;
+    const struct price_table *whole = table->base != NULL ? table->base : table;
+    const struct kind_prices *prices = prices_of(whole, LAYER_HEAD, shape);
+    if (prices == NULL) return 0;
+    struct layer_time head = { 0 };
+    device_times(whole, LAYER_HEAD, shape, prices, &head);
+    return (head.forward_ns + head.backward_ns) /
+           table->scenario->model->modules[MODULE_LANGUAGE].layer_count;
+}
+
+/* What a block's passes wait for the host, which launches ahead: together they take no less than
+ * all their launches, less what it is ahead by from the head. The wait stands in the backward, where
+ * there is one. Where the host waits for the device at each message between stages, it launches
+ * ahead within a pass alone, and a pass takes no less than its own launches. A host that waits for
+ * each kernel launches nothing meanwhile. `time` is the device's. */
+static struct host_waits host_waits_of(const struct price_table *table, enum layer_kind kind,
+                                       const struct batch_shape *shape,
+                                       const struct kind_prices *prices,
+                                       const struct layer_time *time) {
+    struct host_waits waits = { 0 };
+    if (!layer_kind_is_block(kind) || time->forward_ns == 0) return waits;
+    int64_t forward, backward;
+    launches_of(table, kind, &forward, &backward);
+    if (forward + backward == 0) return waits;
+    if (table->scenario->backend->blocking_launches) {
+        waits.forward_ns = forward;
+        if (time->backward_ns == 0) return waits;
+        waits.backward_ns = backward;
+        for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+            if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
+                waits.recompute_ns[how] = forward;
+        return waits;
+    }
+    if (time->backward_ns == 0) {
+        waits.forward_ns = above_zero(forward - time->forward_ns);
+        if (waits.forward_ns > 0)
+            waits.forward_ns = above_zero(waits.forward_ns - ahead_ns(table, kind, shape));
+        return waits;
+    }
+    int64_t spare = time->backward_ns - backward;
+    if (price_slot_passes_apart(table->scenario))
+        waits.forward_ns = above_zero(forward - time->forward_ns);
+    else
+        spare += time->forward_ns - forward;
+    /* Beside a recomputation, which launches a forward again, the host is behind sooner. */
+    if (spare < forward) spare += ahead_ns(table, kind, shape);
+    waits.backward_ns = above_zero(-spare);
+    for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
+        if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
+            waits.recompute_ns[how] =
+                above_zero(forward - time->recompute_ns[how] - above_zero(spare));
+    return waits;
+}
+
 static void fill_times(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, const struct kind_prices *prices,
                        struct layer_time *time) {
     device_times(table, kind, shape, prices, time);
-    const struct host_waits waits = host_waits_of(table, kind, prices, time);
+    const struct host_waits waits = host_waits_of(table, kind, shape, prices, time);
     time->forward_ns += waits.forward_ns;
     time->backward_ns += waits.backward_ns;
     time->forward_wait_ns = waits.forward_ns;
@@ -546,7 +565,7 @@ void price_table_host_waits(const struct price_table *table, enum layer_kind kin
     if (prices == NULL || b->host_forward_s + b->host_backward_s == 0) return;
     struct layer_time time = { 0 };
     device_times(table, kind, shape, prices, &time);
-    *waits = host_waits_of(table, kind, prices, &time);
+    *waits = host_waits_of(table, kind, shape, prices, &time);
 }
 
 /* Sums over one pass of a layer: time, time x band, time outside the measured range. */

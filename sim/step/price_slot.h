@@ -133,6 +133,8 @@ int64_t price_slot_find(const struct axis *axis, int64_t tokens);
 int64_t price_slot_find_pair(const struct axis *axis, int64_t slot, int64_t other_tokens);
 /* The host does not launch ahead from one pass to the next. */
 bool price_slot_passes_apart(const struct scenario *scenario);
+/* It launches ahead of all that a micro-batch runs, on the only stage. */
+bool price_slot_launches_ahead(const struct scenario *scenario);
 /* What the last layer of a stage sends on; its price with the gather that puts shares together. */
 struct price price_slot_send_price(const struct price_table *table, enum layer_kind kind,
                                    const struct batch_shape *shape,

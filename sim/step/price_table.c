@@ -199,6 +199,10 @@ bool price_slot_passes_apart(const struct scenario *scenario) {
     return scenario->backend->send_blocks_host && scenario->layout.pp > 1;
 }
 
+bool price_slot_launches_ahead(const struct scenario *scenario) {
+    return !scenario->backend->blocking_launches && scenario->layout.pp == 1;
+}
+
 const char *price_table_key(struct arena *arena, const struct scenario *scenario) {
     struct price_table probe = { .scenario = scenario };
     find_links(arena, &probe);
@@ -241,12 +245,13 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                                            "reduce_dtype",
                                            NULL };
     key = arena_format(
-        arena, "%s %d %d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
+        arena, "%s %d %d%d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
         (int)split.recompute_style, price_slot_passes_apart(scenario),
-        scenario->backend->blocking_launches, scenario->backend->host_forward_s,
-        scenario->backend->host_backward_s, scenario->backend->host_frozen_s,
-        scenario->backend->host_kernel_s, scenario->backend->kept_activations,
-        scenario->backend->logit_bytes, scenario->backend->divided_logit_bytes,
+        price_slot_launches_ahead(scenario), scenario->backend->blocking_launches,
+        scenario->backend->host_forward_s, scenario->backend->host_backward_s,
+        scenario->backend->host_frozen_s, scenario->backend->host_kernel_s,
+        scenario->backend->kept_activations, scenario->backend->logit_bytes,
+        scenario->backend->divided_logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)
