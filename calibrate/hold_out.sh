@@ -32,7 +32,7 @@ ballast=$root/build/ballast
 by=shape folds="0 1 2 3" rows=""
 gpus="a100-80g-sxm a100-80g-pcie a100-40g-sxm h100-80g-sxm h200-141g-sxm h20-96g b200-180g-sxm gb200-186g-nvl72"
 gpus="$gpus gb300-288g-nvl72 l40s-48g-pcie"
-fabrics="infiniband efa efa-3200 hdr-infiniband roce tcpxo"
+fabrics="infiniband efa efa-3200 hdr-infiniband roce tcpxo slingshot"
 while [ $# -gt 0 ]; do
     case $1 in
     --ballast) ballast=$(realpath "$2") ;;

@@ -196,6 +196,8 @@ static double attention_compute_s(const struct attention_curve *curve, double id
            tile_waste(curve, length, head_count);
 }
 
+enum { WIDE_HEAD_FROM = 128 };
+
 double attention_kernel_s(const struct attention_curves *all, double peak_flop_per_s,
                           double hbm_bytes_per_s, const struct operator_work *work,
                           struct kernel_terms *terms, const struct attention_curve **nearest) {
@@ -218,11 +220,14 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
                                                    forward, &terms->inside_range);
         terms->compute_s += share * (upper_s - terms->compute_s);
     }
-    if (!forward)
+    if (!forward) {
+        const double wide = fmin(fmax((double)work->head_dim / WIDE_HEAD_FROM - 1, 0), 1);
         terms->compute_s = attention_at_power_s(
             all->backward_power_slope, terms->compute_s * (1 + all->backward_length_half / length) *
-                                           (1 + all->backward_rows_half / (head_count * length)) /
+                                           (1 + all->backward_rows_half / (head_count * length)) *
+                                           (1 + wide * fmax(all->backward_wide_time - 1, 0)) /
                                            all->backward_factor);
+    }
     terms->memory_s = work->memory_bytes / hbm_bytes_per_s;
     terms->launch_s = low->launch_s + share * (high->launch_s - low->launch_s);
     return terms->launch_s + fmax(terms->compute_s, terms->memory_s);

@@ -85,6 +85,8 @@ struct attention_curves {
     /* Queries x heads of a launch that do: about one wave of tiles; 0: not seen. */
     double backward_rows_half;
     double backward_power_slope; /* as a forward kernel's */
+    /* Heads of 256 over what their forward and the factor say; from 128 on, in proportion. */
+    double backward_wide_time;
     double backward_band_fraction;
     int64_t count; /* sorted by causal, then head_dim */
     const struct attention_curve *curves;
@@ -174,7 +176,7 @@ struct variant_fields {
 
 struct attention_fields {
     double backward_factor, backward_length_half, backward_rows_half, backward_power_slope;
-    double backward_band_fraction;
+    double backward_band_fraction, backward_wide_time;
     const char *backward_source;
     const cJSON *curves;
 };

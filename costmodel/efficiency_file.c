@@ -165,6 +165,11 @@ static const struct field attention_rows[] = {
       "queries x heads of a launch that halve it", NULL },
     { "backward_power_slope", FIELD_DOUBLE, A(backward_power_slope), 0, 1, "0", "",
       "loss for each e-fold of duration beyond 1 ms", NULL },
+    { "backward_wide_time", FIELD_DOUBLE, A(backward_wide_time), 1, 4, "1.28", "",
+      "backward of heads of 256 over what their forward and the factor say, less for those from "
+      "128 on: cuDNN on GB200 and GB300 1.28, on H200 1.45, FlashAttention-2 on A100 PCIe 1.27 "
+      "(NVIDIA/cudnn-frontend, results of 28 September 2026)",
+      NULL },
     { "backward_band_fraction", FIELD_DOUBLE, A(backward_band_fraction), 0, 10, NULL, "",
       "80 % of backward residuals", NULL },
     { "backward_source", FIELD_TEXT, A(backward_source), 0, 0, NULL, "", "its evidence", NULL },
@@ -404,6 +409,7 @@ static bool read_attention(const struct json *json, const cJSON *node, struct ar
         .backward_rows_half = f.backward_rows_half,
         .backward_power_slope = f.backward_power_slope,
         .backward_band_fraction = f.backward_band_fraction,
+        .backward_wide_time = f.backward_wide_time,
         .count = cJSON_GetArraySize(f.curves),
     };
     struct attention_curve *curves = arena_array(arena, struct attention_curve, out->count);

@@ -33,13 +33,14 @@
 /* Curves nobody measured follow the causal head-128 curve of the same GPU. Ratios: cuDNN on H200
  * (NVIDIA/cudnn-frontend) full 0.73 with S0 300 against causal 0.71 with 800; FlashAttention-3 on
  * H100 0.80 for head size 64 and 1.10 for 256. */
+#define NARROW_RATIO 0.80
 const struct attention_rule calibrate_attention_rules[RULE_COUNT] = {
-    { 64, false, 0.80 * 1.03, 0.4 },
+    { 64, false, NARROW_RATIO * 1.03, 0.4 },
     { 72, false, 0, 0 },
     { 80, false, 0, 0 },
     { 128, false, 1.03, 0.4 },
     { 256, false, 1.10 * 1.03, 0.4 },
-    { 64, true, 0.80, 1 },
+    { 64, true, NARROW_RATIO, 1 },
     { 128, true, 1, 1 },
     { 256, true, 1.10, 1 },
 };
@@ -74,16 +75,20 @@ static double gemm_shift(struct calibrate_job *job, const struct matmul_fit *fit
     double *ratio = arena_array(job->arena, double, rows->count + 1);
     int64_t count = 0;
     const struct matmul_curve curve = fit_matmul_form(fit);
+    const struct plan *plan = job->plan;
+    const bool own = plan->variant_peak > 0;
+    const double peak = own ? plan->variant_peak : plan->gemm_peak,
+                 bandwidth = own ? plan->variant_bandwidth : plan->gemm_bandwidth;
     for (int64_t i = 0; i < rows->count; i++) {
         const struct gemm_row *row = &rows->rows[i];
         const struct operator_work work =
             operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
         struct kernel_terms terms;
-        if (strcmp(row->gpu, gpu) != 0 || strstr(row->framework, "layout=NT") || work.flop < 3e10)
+        if (strcmp(row->gpu, gpu) != 0 || strstr(row->framework, "layout=NT") ||
+            strcmp(row->dtype, "fp8") == 0 || work.flop < 3e10)
             continue;
-        const double seconds =
-            matmul_kernel_s(&curve, job->plan->gemm_peak, job->plan->gemm_bandwidth, work.flop,
-                            work.memory_bytes, row->m, row->n, row->k, &terms);
+        const double seconds = matmul_kernel_s(&curve, peak, bandwidth, work.flop,
+                                               work.memory_bytes, row->m, row->n, row->k, &terms);
         ratio[count++] = log(row->time_us / (seconds * 1e6));
     }
     return fit_quantile(ratio, count, 0.5);
@@ -92,7 +97,7 @@ static double gemm_shift(struct calibrate_job *job, const struct matmul_fit *fit
 static cJSON *stated_matmul(struct calibrate_job *job) {
     const struct stated_form *form = job->plan->stated;
     const struct matmul_fields f = {
-        .source = job->plan->settled_source,
+        .source = form->source,
         .settled_source = job->plan->settled_source,
         .launch_us = form->launch_us,
         .efficiency = form->efficiency,
@@ -100,6 +105,8 @@ static cJSON *stated_matmul(struct calibrate_job *job) {
         .memory_fraction = form->memory_fraction,
         .power_onset_us = 1000,
         .power_floor = 1,
+        .wave_exponent = form->wave_exponent,
+        .wave_slots = form->wave_slots,
         .settled_efficiency = job->plan->settled_efficiency,
         .settled_k_half = job->plan->settled_k_half,
         .fp8_settled_efficiency = job->plan->fp8_settled_efficiency,
@@ -109,8 +116,8 @@ static cJSON *stated_matmul(struct calibrate_job *job) {
         .fp8_efficiency = job->plan->fp8_efficiency,
         .fp4_efficiency = job->plan->fp4_efficiency,
         .blockwise_time = job->plan->blockwise_time,
-        .band_fraction = 0.15,
-        .outside_band_fraction = 0.15 * job->plan->band_factor,
+        .band_fraction = form->band,
+        .outside_band_fraction = form->band * job->plan->band_factor,
     };
     return field_table_write(&efficiency_matmul_table, &f);
 }
@@ -289,8 +296,10 @@ static cJSON *attention_curve(struct calibrate_job *job, const struct attention_
             arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu), time,
             plan->band_factor);
     struct attention_fit ruled = { .held_out.p80 = RULE_BAND_FRACTION };
-    ruled.coefficient[ATTENTION_EFFICIENCY] =
-        base->coefficient[ATTENTION_EFFICIENCY] * rule->efficiency_ratio;
+    const bool narrow = rule->head_dim == 64 && plan->attention_narrow > 0;
+    ruled.coefficient[ATTENTION_EFFICIENCY] = base->coefficient[ATTENTION_EFFICIENCY] *
+                                              (narrow ? plan->attention_narrow / NARROW_RATIO : 1) *
+                                              rule->efficiency_ratio;
     ruled.coefficient[ATTENTION_LENGTH_HALF] =
         base->coefficient[ATTENTION_LENGTH_HALF] * rule->length_ratio;
     const char *source =
@@ -354,6 +363,7 @@ static cJSON *attention_part(struct calibrate_job *job) {
         .backward_length_half = curves_rounded(backward.length_half),
         .backward_band_fraction = curves_rounded(fmax(0.12, 2 * backward.residual.p80) *
                                                  (own_backward ? 1 : plan->band_factor)),
+        .backward_wide_time = plan->attention_backward_wide,
         .backward_source = own_backward ? own_backward
                                         : "pairs of forward and backward: cuDNN on H200 "
                                           "(NVIDIA/cudnn-frontend), TransformerEngine on A100 PCIe "
@@ -363,6 +373,7 @@ static cJSON *attention_part(struct calibrate_job *job) {
     const cJSON *const nodes[] = { f.curves };
     cJSON *attention = curves_write(&efficiency_attention_table, &f, nodes, 1);
     curves_drop_zero(attention, "backward_power_slope");
+    curves_drop_zero(attention, "backward_wide_time");
     return attention;
 }
 

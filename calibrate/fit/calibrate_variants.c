@@ -181,12 +181,14 @@ static cJSON *variant_attention(struct calibrate_job *job, const struct framewor
         .backward_rows_half = curves_rounded(backward.rows_half),
         .backward_power_slope = curves_rounded(backward.power_slope),
         .backward_band_fraction = curves_rounded(fmax(0.08, 2 * backward.residual.p80)),
+        .backward_wide_time = plan->attention_backward_wide,
         .backward_source = source,
         .curves = curves,
     };
     const cJSON *const nodes[] = { f.curves };
     cJSON *attention = curves_write(&efficiency_attention_table, &f, nodes, 1);
     curves_drop_zero(attention, "backward_power_slope");
+    curves_drop_zero(attention, "backward_wide_time");
     return attention;
 }
 

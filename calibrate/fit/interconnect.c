@@ -25,7 +25,7 @@ static const struct {
     { "EFA", "efa", 400 },           { "TCPXO", "tcpxo", 200 },
     { "RoCE", "roce", 400 },         { "HDR", "hdr-infiniband", 200 },
     { "NDR", "infiniband", 400 },    { "InfiniBand", "infiniband", 400 },
-    { "CX7 IB", "infiniband", 400 },
+    { "CX7 IB", "infiniband", 400 }, { "Slingshot", "slingshot", 200 },
 };
 
 #define NIC_Gbit_PER_S_DEFAULT 400.0
@@ -131,6 +131,11 @@ static const struct fabric_plan {
       .description = "GCP GPUDirect-TCPXO, eight 200 Gbit/s NICs a node, NCCL",
       .source = "nccl-tests on two a3-mega nodes (lessizzmore/create-a3mega-ztan-fork)",
       .systems = { "a3-mega TCPXO" } },
+    { .name = "slingshot",
+      .description =
+          "Slingshot 11, one 200 Gbit/s NIC for each GPU of a board of four, NCCL by OFI",
+      .source = "nccl-tests all-reduce on two nodes of four GH200 (CSCS's and Sigma2's documents)",
+      .systems = { "Slingshot 4x200Gb/s of" } },
 };
 enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
 
@@ -242,8 +247,8 @@ static double log_overhead(const struct measured_system *system, double x, doubl
 }
 
 const char *const *calibrate_fabric_names(void) {
-    static const char *const names[] = { "infiniband", "hdr-infiniband", "roce", "efa",
-                                         "efa-3200",   "tcpxo",          NULL };
+    static const char *const names[] = { "infiniband", "hdr-infiniband", "roce",      "efa",
+                                         "efa-3200",   "tcpxo",          "slingshot", NULL };
     _Static_assert(sizeof names / sizeof names[0] == PLAN_COUNT + 1, "a name per plan");
     return names;
 }

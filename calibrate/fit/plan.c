@@ -5,14 +5,25 @@
 #include "calibrate/fit/calibrate.h"
 #include "sim/base/field.h"
 
-/* Of fp8 on H20, by torch with scales for blocks (S25): 282.7 TFLOP/s at depths of 7168 and 16,384,
- * 274 at 512, of 296, and no less in kernels of 10 ms. So it keeps its clock under load, and the
- * scales cost nothing there. bf16, which was not measured, is taken at the same share of its peak:
- * half the depth for the same number of the tensor cores' instructions. */
-#define H20_EFFICIENCY 0.956
+/* 26 bf16 shapes on H20 (S26, S27) and nine in fp8 by torch with scales for blocks (S25): 0.96 of
+ * either peak, less by whole waves of tiles as A100's exponent has it; 0.7 and 1.1 % in the median,
+ * 1.9 and 3.3 at the 90 % quantile (without waves 3 and 13). Kernels of 10 ms and more run as fast, so
+ * it keeps its clock under load, and scales cost nothing. */
+#define H20_EFFICIENCY 0.96
 #define H20_FP8_K_HALF 17
 #define H20_K_HALF     8.5
-static const struct stated_form h20_form = { 2.5, H20_EFFICIENCY, H20_K_HALF, 0.75 };
+static const struct stated_form h20_form = {
+    .launch_us = 2.5,
+    .efficiency = H20_EFFICIENCY,
+    .k_half = H20_K_HALF,
+    .memory_fraction = 0.75,
+    .wave_exponent = 0.75,
+    .wave_slots = 78,
+    .band = 0.05,
+    .source =
+        "H20 matmuls, bf16 of flagos-ai/FlagGems and zzc0721/torch-performance-test-data, fp8 of "
+        "vllm-project/vllm pull request 49932",
+};
 
 /* Of nccl-tests' times on a server of eight A100 PCIe without NVLink: line by line what SimuMax
  * fits (S2, configs/system/a100_pcie.json: 30 GB/s times an efficiency, and a latency). Its
@@ -67,6 +78,8 @@ static const struct stated_collective pcie_collectives[] = {
     "settled curve: H100's between 0.78 at 700 W and 0.60 at 500 W, at 580 W: a board of four "    \
     "gives each module 680 W (JUPITER's configuration page), 100 of them taken to be the "         \
     "processor's"
+/* cuDNN on H200, causal, 2,048 to 32,768 tokens: 1.37 to 1.61 (NVIDIA/cudnn-frontend). */
+#define HOPPER_BACKWARD_WIDE 1.45
 /* What every relative of A100 and H100 takes from it, the part itself included. */
 #define A100_FRACTIONS                                                                             \
     .gemm_gpu = "A100-SXM4-80GB", .gemm_peak = A100_PEAK, .gemm_bandwidth = A100_HBM,              \
@@ -75,7 +88,8 @@ static const struct stated_collective pcie_collectives[] = {
 #define H100_FRACTIONS                                                                             \
     .gemm_gpu = "H100-SXM5-80GB", .gemm_peak = H100_PEAK, .gemm_bandwidth = 3350e9,                \
     .settled_k_half = 128, .fp8_efficiency = 0.68, .attention_gpu = "H100-SXM5-80GB",              \
-    .stream_gpu = "H100-SXM5-80GB", .launch_us = 2.5, .graph_launch_us = 1.3
+    .attention_backward_wide = HOPPER_BACKWARD_WIDE, .stream_gpu = "H100-SXM5-80GB",               \
+    .launch_us = 2.5, .graph_launch_us = 1.3
 /* PCIe 5 over PCIe 4 of L40S's collectives: 51.5 of 26.28 GB/s between host and device. */
 #define PCIE5_OVER_PCIE4 (51.5 / 26.28)
 #define A100_PEAK        312e12
@@ -85,17 +99,17 @@ static const struct stated_collective pcie_collectives[] = {
 
 /* Both sizes of memory have one die and one clock. */
 #define H20_STATED                                                                                 \
-    .note =                                                                                        \
-        "matmul of nine fp8 shapes (vllm-project/vllm pull request 49932), 0.956 of the peak, "    \
-        "bf16 taken at the same share; attention from "                                            \
-        "Dao-AILab/flash-attention#1310; 8-GPU all-reduce measured, other collectives those "      \
-        "of H100 capped at its plateau of 362 GB/s; memory fractions of H200",                     \
+    .note = "matmul of 35 shapes in bf16 and fp8 (vllm-project/vllm pull request 49932, "          \
+            "flagos-ai/FlagGems, zzc0721/torch-performance-test-data); attention from "            \
+            "Dao-AILab/flash-attention#1310; 8-GPU all-reduce measured, other collectives those "  \
+            "of H100 capped at its plateau of 362 GB/s; memory fractions of H200",                 \
     .gemm_gpu = "H100-SXM5-80GB", .gemm_peak = H100_PEAK, .gemm_bandwidth = 3350e9,                \
     .stated = &h20_form, .settled_efficiency = H20_EFFICIENCY, .settled_k_half = H20_K_HALF,       \
     .fp8_efficiency = H20_EFFICIENCY, .fp8_settled_efficiency = H20_EFFICIENCY,                    \
     .fp8_settled_k_half = H20_FP8_K_HALF, .blockwise_time = 1,                                     \
-    .settled_source = "fp8 by torch (vllm-project/vllm pull request 49932); bf16 at its share",    \
+    .settled_source = "as isolated: kernels of 10 ms and more run no slower",                      \
     .attention_gpu = "H100-SXM5-80GB", .attention_efficiency = 0.87, .attention_length_half = 400, \
+    .attention_narrow = 0.97,                                                                      \
     .attention_source = "stated for H20 from Dao-AILab/flash-attention#1310 at length 2048",       \
     .stream_gpu = "H200-SXM", .launch_us = 2.5, .graph_launch_us = 1.3,                            \
     .nccl_gpu = "H100-SXM5-80GB", .nccl_relative = "H200-SXM", .own_nccl_gpu = "H20",              \
@@ -226,10 +240,11 @@ static const struct plan plans[] = {
       .note = "fractions of A100-SXM4-80GB, the same die with slower memory and 250 W; collectives "
               "of the 80 GB card",
       A100_FRACTIONS,
-      /* 0.82 at 400 W and 0.77 at 300 W are power to 0.22 */
-      .settled_efficiency = 0.74,
-      .settled_source = "settled curve: A100 PCIe's 0.77 at 300 W (MooreThreads/SimuMax) times "
-                        "power to 0.22, as it lies below the SXM part",
+      /* squares of 8192 and 10,240 at 198 to 215 TFLOP/s (S26); A100 PCIe's 0.77 at 300 W times
+       * power to 0.22, as it lies below the SXM part, would be 0.74 */
+      .settled_efficiency = 0.68,
+      .settled_source = "settled curve: squares of 8192 and 10,240 at 0.63 to 0.69 of the peak "
+                        "(zzc0721/torch-performance-test-data)",
       PCIE_COLLECTIVES,
       .link_ratio = 1,
       .band_factor = 2 },
@@ -270,6 +285,7 @@ static const struct plan plans[] = {
       .fp8_efficiency = 0.72,
       .settled_source = HOPPER_SETTLED,
       .attention_gpu = "H100-SXM5-80GB",
+      .attention_backward_wide = HOPPER_BACKWARD_WIDE,
       .stream_gpu = "H100-SXM5-80GB",
       .launch_us = 2.5,
       .graph_launch_us = 1.3,
@@ -278,8 +294,8 @@ static const struct plan plans[] = {
       .link_ratio = 200.0 / 450,
       .cap_GB_per_s = 165,
       .band_factor = 1.5 },
-    { .gpu = "h20-96g", .derived = true, H20_STATED },
-    { .gpu = "h20-141g", .derived = true, H20_STATED },
+    { .gpu = "h20-96g", H20_STATED },
+    { .gpu = "h20-141g", H20_STATED },
     { .gpu = "h200-141g-sxm",
       .note = "measured on H200-SXM",
       .gemm_gpu = "H200-SXM",
@@ -290,6 +306,7 @@ static const struct plan plans[] = {
       .fp8_efficiency = 0.68,
       .settled_source = HOPPER_SETTLED,
       .attention_gpu = "H200-SXM",
+      .attention_backward_wide = HOPPER_BACKWARD_WIDE,
       .stream_gpu = "H200-SXM",
       .launch_us = 2.4,
       .graph_launch_us = 1.3,
@@ -363,9 +380,16 @@ static const struct plan plans[] = {
           "an SM; collectives of A100 PCIe at twice the speed, as PCIe 5 is",
       H100_FRACTIONS,
       .wave_slots = 114,
-      .settled_efficiency = 0.63,
+      .shift_gpu = "H100-PCIe-80GB",
+      .variant_peak = 756e12,
+      .variant_bandwidth = 2000e9,
+      /* long runs at 430 to 433 (pytorch/ao pull request 3342), squares at 437 to 493 (S26), the
+       * search's 475 */
+      .settled_efficiency = 0.60,
       .fp8_settled_efficiency = 0.72,
-      .settled_source = CARD_SEARCH "fp8 that of H100 SXM times power to 0.3",
+      .settled_source =
+          CARD_SEARCH "between that and the 430 of long runs (pytorch/ao pull request "
+                      "3342); fp8 that of H100 SXM times power to 0.3",
       /* 114 of 132 SMs, each with 0.58 of the power: 0.72 of the speed, of a peak of 0.764 */
       .attention_forward_time = 1.06,
       .attention_backward_time = 1.06,
@@ -456,13 +480,16 @@ static const struct plan plans[] = {
       .variant_bandwidth = 8000e9 },
     { .gpu = "v100-32g-sxm",
       .derived = true,
-      .note = "nothing was measured on this GPU: matmul and memory fractions of A100-SXM4-80GB on "
-              "its own peaks, attention at about half of A100's fraction because FlashAttention-2 "
+      .note = "matmul and memory fractions of A100-SXM4-80GB on its own peaks, attention at about "
+              "half of A100's fraction because FlashAttention-2 "
               "has no kernels for it, collectives scaled to 150 of 300 GB/s NVLink",
       A100_FRACTIONS,
       .wave_slots = 80,
-      .settled_efficiency = 0.82,
-      .settled_source = "settled curve: that of A100, not measured on this GPU",
+      /* 95.7, 97.4 and 89.4 TFLOP/s at cubes of 4096, 8192 and 10,240, the last the longest (S26) */
+      .settled_efficiency = 0.75,
+      .settled_source =
+          "settled curve: squares of 4096 to 10,240 on the part of 16 GB, 0.72 to 0.78 "
+          "of the peak (zzc0721/torch-performance-test-data)",
       .attention_efficiency = 0.30,
       .attention_length_half = 400,
       .attention_source = "stated: about half of A100's fraction, no FlashAttention-2 kernels",

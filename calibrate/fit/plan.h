@@ -10,7 +10,8 @@
 
 /* A closed form for a GPU without a relative: seconds and fractions of its own peaks. */
 struct stated_form {
-    double launch_us, efficiency, k_half, memory_fraction;
+    double launch_us, efficiency, k_half, memory_fraction, wave_exponent, wave_slots, band;
+    const char *source;
 };
 
 /* A collective inside a node whose law was published instead of its times. */
@@ -39,9 +40,11 @@ struct plan {
     double attention_peak, attention_bandwidth; /* of attention_gpu; 0: as of gemm_gpu */
     double attention_efficiency;                /* stated instead of fitted; 0: fitted */
     double attention_length_half;
+    double attention_narrow;      /* of heads of 64 over heads of 128; 0: as on H100 */
     const char *attention_source; /* of what is stated */
     /* Of the same kernel by the fractions of attention_gpu; 0: those hold as they are. */
     double attention_forward_time, attention_backward_time;
+    double attention_backward_wide; /* 0: as efficiency_file.c has it */
     /* memory */
     const char *stream_gpu;
     double launch_us, graph_launch_us;

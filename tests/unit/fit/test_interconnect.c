@@ -47,7 +47,7 @@ static void test_texts(void **state) {
         { "", NULL, 72, 72, 50, "gb200-186g-nvl72" },
         { "NVSwitch NVLink5 900GB/s/dir", NULL, 72, 72, 50, "gb300-288g-nvl72" },
         { "20x NVL72", NULL, 72, 72, 50, "gb200-186g-nvl72" },
-        { "Slingshot 4x200Gb/s", NULL, 4, 4, 25, "gh200-96g" },
+        { "Slingshot 4x200Gb/s", "slingshot", 4, 4, 25, "gh200-96g" },
         { "", NULL, 4, 4, 50, "gh200-96g" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
