@@ -60,7 +60,8 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     measured_add_shape(language, row);
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
-    const bool tied = gpt && !measured_model_is_untied(row->context->arena, r);
+    const bool tied = measured_model_is_tied(row->context->arena, r, gpt);
+    if (tied && !gpt) measured_row_note(row, "embeddings: the head's are the tokens'");
     cJSON_AddBoolToObject(language, "tied_embeddings", tied);
     if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */

@@ -12,6 +12,7 @@
 #include "sim/base/folder_names.h"
 #include "sim/study/measured_parts.h"
 #include "sim/study/measured_row.h"
+#include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
 /* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
@@ -173,14 +174,32 @@ bool measured_model_is_hybrid(struct arena *arena, const char *model) {
     return holds_one(measured_plain(arena, model), names);
 }
 
+/* tie_word_embeddings is true in the configs of these (Hugging Face), whose larger sizes leave it out. */
+static bool public_model_is_tied(const char *plain) {
+    static const char *const names[] = {
+        "qwen2-0.5b", "qwen2-1.5b", "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b",  "qwen3-0.6b",
+        "qwen3-1.7b", "qwen3-4b",   "llama-3.2-1b", "llama-3.2-3b", "llama3.2-1b", "llama3.2-3b",
+        "gemma",      "smollm",     "powerlm",      "granite-3",    "phi-4-mini",  NULL
+    };
+    static const char *const shapes[] = { "like", "style", "shape", NULL };
+    return holds_one(plain, names) && !holds_one(plain, shapes);
+}
+
 /* tie_word_embeddings is false in the configs of GPT-NeoX, Pythia, GPT-J and Phi (Hugging Face).
  * LitGPT, whose models Thunder's benchmark trains, makes every head a layer of its own
  * (Lightning-AI/litgpt litgpt/model.py, GPT.__init__). */
-bool measured_model_is_untied(struct arena *arena, const struct measured_run *run) {
+static bool is_untied(struct arena *arena, const struct measured_run *run) {
     static const char *const names[] = { "neox", "pythia", "gpt-j", "gptj", "phi-", NULL };
     static const char *const sources[] = { "litgpt", "lit-gpt", "lightning-thunder", NULL };
     static const char *const stacks[] = { "litgpt", "lit-gpt", "thunder", NULL };
     return holds_one(measured_plain(arena, run->model), names) ||
            holds_one(measured_plain(arena, run->source), sources) ||
            holds_one(measured_plain(arena, run->stack), stacks);
+}
+
+bool measured_model_is_tied(struct arena *arena, const struct measured_run *run, bool gpt) {
+    const enum measured_tie said = measured_says_tie(run->notes);
+    if (said != TIE_UNSAID) return said == TIE_SHARED;
+    return (gpt || public_model_is_tied(measured_plain(arena, run->model))) &&
+           !is_untied(arena, run);
 }

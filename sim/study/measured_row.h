@@ -99,8 +99,9 @@ void measured_add_lora(cJSON *model, struct measured_row *row);
 /* Mixtures of experts, and models with layers that are no transformer's, as their names tell. */
 bool measured_model_has_experts(struct arena *arena, const char *model);
 bool measured_model_is_hybrid(struct arena *arena, const char *model);
-/* GPTs whose head is not their embedding's table. */
-bool measured_model_is_untied(struct arena *arena, const struct measured_run *run);
+/* Whether the head is the token embedding's table: as the notes say, else as the public model of the name
+ * has it, else as GPTs do. */
+bool measured_model_is_tied(struct arena *arena, const struct measured_run *run, bool gpt);
 
 /* measured_diffusion.c. A row of a diffusion transformer; what of it cannot be simulated, with the
  * cell that says so; the tokens of text that its blocks attend to, where its cell is empty; the

@@ -213,3 +213,22 @@ bool measured_says_short_main_gradients(const char *text) {
         }
     return false;
 }
+
+enum measured_tie measured_says_tie(const char *text) {
+    static const char *const tables[] = { "embedding", "embeddings", "head",    "heads",
+                                          "lm",        "vocabulary", "weights", NULL };
+    static const char *const asked[] = { "asked", NULL };
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const char *token = clause.tokens[i];
+            const bool apart = strcmp(token, "untied") == 0;
+            if ((!apart && strcmp(token, "tied") != 0) ||
+                !(clause.count == 1 || mentions(&clause, tables)))
+                continue;
+            /* "untied embeddings not asked for" */
+            const bool denied = denied_before(&clause, i) || (apart && mentions(&clause, asked));
+            return apart != denied ? TIE_APART : TIE_SHARED;
+        }
+    return TIE_UNSAID;
+}

@@ -23,4 +23,9 @@ const char *measured_reduce_type(const char *text);
  * Megatron-LM then reduces so. */
 bool measured_says_short_main_gradients(const char *text);
 
+/* Whether it says that the head shares the token embedding's table ("embeddings tied", "tied head"),
+ * that it has its own ("untied", "embeddings not tied"), or neither. The first that does counts. */
+enum measured_tie { TIE_UNSAID, TIE_SHARED, TIE_APART };
+enum measured_tie measured_says_tie(const char *text);
+
 #endif

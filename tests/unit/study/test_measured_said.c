@@ -93,6 +93,32 @@ static void test_reduce_type(void **state) {
     assert_false(measured_says_short_main_gradients("gradients in bf16"));
 }
 
+static void test_tie(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum measured_tie want;
+    } cases[] = {
+        { "shape from the public model config; embeddings tied", TIE_SHARED },
+        { "tied embeddings; tp reduce-scatter", TIE_SHARED },
+        { "no checkpointing, tied head; own trainer", TIE_SHARED },
+        { "input and output embeddings tied (the printed 69,053 MB are)", TIE_SHARED },
+        { "the public Qwen2.5, whose embeddings are tied; cuDNN attention", TIE_SHARED },
+        { "taken with tied embeddings (untied: 5 % less)", TIE_SHARED },
+        { "dropout 0, tied, 50,304 words", TIE_SHARED },
+        { "--swiglu, untied embeddings not asked for", TIE_SHARED },
+        { "embeddings not tied, weights kept in fp32", TIE_APART },
+        { "whose embeddings are not tied", TIE_APART },
+        { "Megatron pads it; untied, no biases", TIE_APART },
+        { "1,294,159,104 parameters with the head untied", TIE_APART },
+        { "no tied embeddings", TIE_APART },
+        { "", TIE_UNSAID },
+        { "the job was tied to one node", TIE_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_tie(cases[i].text) != cases[i].want) fail_msg("\"%s\"", cases[i].text);
+}
+
 /* Longer than the tokens that are kept, and than a token. */
 static void test_long_text(void **state) {
     (void)state;
@@ -111,6 +137,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offload),
         cmocka_unit_test(test_reduce_type),
+        cmocka_unit_test(test_tie),
         cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
