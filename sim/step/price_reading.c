@@ -264,7 +264,7 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
 static int64_t ahead_ns(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape) {
     if (!price_slot_launches_ahead(table->scenario) || kind != LAYER_LANGUAGE_BLOCK) return 0;
-    const struct price_table *whole = table->base != NULL ? table->base : table;
+    const struct price_table *whole = table->whole != NULL ? table->whole : table;
     const struct kind_prices *prices = prices_of(whole, LAYER_HEAD, shape);
     if (prices == NULL) return 0;
     struct layer_time head = { 0 };

@@ -117,7 +117,8 @@ struct price_table {
     struct price_table **of_layer;
     struct price_table **variants;
     int64_t variant_count;
-    int64_t rule_layer; /* of such a table: one of its blocks, within its module */
+    int64_t rule_layer;              /* of such a table: one of its blocks, within its module */
+    const struct price_table *whole; /* of such a table: where other kinds stand; else NULL */
 };
 
 /* The kind's place among those of its axis that depend on its tokens alone, and among the others;

@@ -20,6 +20,7 @@ static struct price_table *make_variant(struct arena *arena, const struct price_
         variant->layer_of_kind[kind] = -1;
     variant->layer_of_kind[l->kind] = layer;
     variant->rule_layer = l->index_in_module;
+    variant->whole = table;
     return variant;
 }
 

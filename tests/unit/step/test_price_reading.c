@@ -149,6 +149,49 @@ static void test_blocking_launches_of_frozen_blocks(void **state) {
     fixture_close(&f);
 }
 
+/* The head's lead is that of the whole model's table: in a table that borrows and has shapes of its
+ * own, and in that of a block which a rule names. */
+static void test_lead_of_other_tables(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=llama3-8b", "layout.tp=8",
+                                         "layout.stack=megatron-core", NULL };
+    static const char *const ruled[] = {
+        "model=llama3-8b", "layout.tp=8", "layout.stack=megatron-core",
+        "rules=[{\"operator\":\"matmul\",\"module\":\"language\",\"layers\":0,\"factor\":1}]", NULL
+    };
+    struct step_fixture f, g;
+    fixture_open(&f, setup);
+    fixture_open(&g, ruled);
+    struct batch_shape shapes[2];
+    for (int i = 0; i < 2; i++)
+        shapes[i] =
+            model_batch_shape(f.scenario->model, 1, 0, 512 << i, 512.0 * 512 * (1 << 2 * i));
+    price_table_prepare(f.prices, &shapes[0], 1);
+    price_table_prepare(g.prices, shapes, 2);
+    struct arena *arena = arena_create();
+    struct price_table *other = price_table_borrow(arena, f.scenario, f.prices);
+    price_table_prepare(other, shapes, 2);
+    int64_t first = 0;
+    while (g.scenario->model->layers[first].kind != LAYER_LANGUAGE_BLOCK)
+        first++;
+    for (int i = 0; i < 2; i++) {
+        struct layer_time borrowed, named, whole;
+        struct host_waits waits;
+        price_table_host_waits(other, LAYER_LANGUAGE_BLOCK, &shapes[i], &waits);
+        assert_true(waits.backward_ns > 0);
+        price_table_layer(other, LAYER_LANGUAGE_BLOCK, &shapes[i], &borrowed);
+        price_table_layer(g.prices, LAYER_LANGUAGE_BLOCK, &shapes[i], &whole);
+        price_table_layer(price_table_of_layer(g.prices, first), LAYER_LANGUAGE_BLOCK, &shapes[i],
+                          &named);
+        assert_memory_equal(&borrowed, &whole, offsetof(struct layer_time, send_ns));
+        assert_memory_equal(&named, &whole, offsetof(struct layer_time, send_ns));
+    }
+    price_table_destroy(other);
+    arena_destroy(arena);
+    fixture_close(&g);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_launches_ahead_within_a_pass),
@@ -156,6 +199,7 @@ int main(void) {
         cmocka_unit_test(test_launches_of_the_host),
         cmocka_unit_test(test_blocking_launches),
         cmocka_unit_test(test_blocking_launches_of_frozen_blocks),
+        cmocka_unit_test(test_lead_of_other_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
