@@ -50,6 +50,7 @@ static cJSON *module_json(const struct model *model, enum module_role role) {
     if (role == MODULE_LANGUAGE) {
         cJSON_AddNumberToObject(o, "vocabulary", (double)m->vocabulary);
         cJSON_AddBoolToObject(o, "tied_embeddings", m->tied_embeddings);
+        if (m->headless) cJSON_AddBoolToObject(o, "headless", true);
     } else {
         cJSON_AddNumberToObject(o, "image_size", (double)m->image_size);
         cJSON_AddNumberToObject(o, "patch_size", (double)m->patch_size);
@@ -90,7 +91,9 @@ static void print_module(FILE *out, const struct model *model, enum module_role 
     if (m->kv_heads != m->heads) fprintf(out, ", kv heads %ld", (long)m->kv_heads);
     if (role == MODULE_LANGUAGE)
         fprintf(out, ", vocabulary %s%s\n", cli_thousands(m->vocabulary, count),
-                m->tied_embeddings ? " (tied)" : "");
+                m->headless          ? ", no head"
+                : m->tied_embeddings ? " (tied)"
+                                     : "");
     else if (role == MODULE_DIFFUSION_DECODER)
         fprintf(
             out,

@@ -152,6 +152,9 @@ static bool resolve_language(struct module *m, const struct module_place *place,
         return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
     if (m->headless && m->logit_cap)
         return mistake(place, "logit_cap", err, NULL, "needs a head, and \"headless\" is true");
+    if (m->headless && m->tied_embeddings)
+        return mistake(place, "tied_embeddings", err, NULL,
+                       "needs a head, and \"headless\" is true");
     if (m->vocabulary < 0)
         return mistake(place, "vocabulary", err, "rows of the token embedding",
                        "a language model needs \"vocabulary\"");

@@ -36,14 +36,23 @@ void measured_add_shape(cJSON *module, struct measured_row *row) {
     cJSON_AddBoolToObject(module, "linear_bias", is_gpt(r));
 }
 
-/* No vocabulary of tokens is as small; ImageNet has 1,000 and 21,841 classes. */
-enum { LEAST_VOCABULARY = 25000 };
+/* An encoder of images by its name, over no more than ImageNet's 21,841 classes. */
+static bool is_classifier(const struct measured_run *r) {
+    enum { MOST_CLASSES = 21841 };
+    static const char *const names[] = {
+        "vit", "deit", "swin", "beit", "mae", "eva", "dino", "dit"
+    };
+    if (strcmp(r->modality, "encoder") != 0 || r->vocab > MOST_CLASSES) return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (measured_text_says(r->model, names[i])) return true;
+    return false;
+}
 
-/* What reads an image as one token is contrastive, an encoder over so few words a classifier. */
+/* What reads an image as one token is contrastive. */
 static bool has_head(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     if (r->head[0] != '\0') return strcmp(r->head, "none") != 0;
-    const bool classifier = strcmp(r->modality, "encoder") == 0 && r->vocab < LEAST_VOCABULARY;
+    const bool classifier = is_classifier(r);
     if (row->pools)
         measured_row_note(row, "head: none, because an image is one token");
     else if (classifier)
@@ -60,9 +69,10 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     measured_add_shape(language, row);
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
+    const bool headed = has_head(row);
     const bool tied = measured_model_is_tied(row->context->arena, r, gpt);
-    if (tied && !gpt) measured_row_note(row, "embeddings: the head's are the tokens'");
-    cJSON_AddBoolToObject(language, "tied_embeddings", tied);
+    if (tied && !gpt && headed) measured_row_note(row, "embeddings: the head's are the tokens'");
+    cJSON_AddBoolToObject(language, "tied_embeddings", tied && headed);
     if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
@@ -70,7 +80,7 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddBoolToObject(language, "dropout", dropout);
     if (dropout && r->dropout < 0) measured_row_note(row, "dropout: on, as usual with %s", r->ffn);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
-    if (!has_head(row)) cJSON_AddBoolToObject(language, "headless", true);
+    if (!headed) cJSON_AddBoolToObject(language, "headless", true);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
 }
 

@@ -198,37 +198,88 @@ const char *measured_reduce_type(const char *text) {
 
 bool measured_says_short_main_gradients(const char *text) {
     static const char *const gradients[] = { "gradients", "grads", NULL };
-    static const char *const halves[] = { "fp16", "float16", "half", NULL };
+    static const char *const halves[] = { "fp16", "float16", NULL };
+    static const char *const kept[] = { "are", "is", "kept", "held", "stored", NULL };
     struct clause clause;
     while (next_clause(&text, &clause))
         for (int i = 0; i + 1 < clause.count; i++) {
             if (strcmp(clause.tokens[i], "main") != 0 ||
                 !is_one_of(clause.tokens[i + 1], gradients) || denied_before(&clause, i))
                 continue;
-            const int in = i + 2 + (strcmp(token_at(&clause, i + 2), "are") == 0);
+            int in = i + 2;
+            while (is_one_of(token_at(&clause, in), kept))
+                in++;
             if (strcmp(token_at(&clause, in), "in") != 0) continue;
-            const char *type = type_at(&clause, in + 1);
-            if (type != NULL && strcmp(type, "bf16") == 0) return true;
-            if (is_one_of(token_at(&clause, in + 1), halves)) return true;
+            int at = in + 1;
+            while (strcmp(token_at(&clause, at), "torch") == 0)
+                at++;
+            const char *type = type_at(&clause, at);
+            const bool half = strcmp(token_at(&clause, at), "half") == 0 &&
+                              strcmp(token_at(&clause, at + 1), "precision") == 0;
+            if ((half || is_one_of(token_at(&clause, at), halves) ||
+                 (type != NULL && strcmp(type, "bf16") == 0)) &&
+                !set_to_nothing(&clause, at + half))
+                return true;
         }
     return false;
 }
 
+/* Tokens between the word and what it is said of: "embeddings are not tied", "tied word embeddings". */
+static bool is_filling(const char *token) {
+    static const char *const words[] = { "are",   "is",    "not",     "aren", "isn",   "t",
+                                         "be",    "being", "both",    "all",  "input", "output",
+                                         "word",  "token", "lm",      "the",  "and",   "with",
+                                         "their", "its",   "neither", "tied", NULL };
+    return is_one_of(token, words);
+}
+
+/* The token of what word i is said of, "embeddings" or "head", on either side; -1: of something else. */
+static int tie_subject(const struct clause *clause, int i) {
+    static const char *const tables[] = { "embedding", "embeddings", "head", "vocabulary", NULL };
+    for (int k = i + 1; k < clause->count; k++) {
+        if (is_one_of(clause->tokens[k], tables)) return k;
+        if (!is_filling(clause->tokens[k])) break;
+    }
+    for (int k = i - 1; k >= 0; k--) {
+        if (is_one_of(clause->tokens[k], tables)) return k;
+        if (!is_filling(clause->tokens[k])) break;
+    }
+    return clause->count == 1 ? i : -1;
+}
+
+/* A denial right before the word or what it is said of, or what the option is set to. */
+static bool tie_denied(const struct clause *clause, int i, int subject) {
+    static const char *const before[] = { "not", "no", "non", "without", "neither", "never", NULL },
+                             *const cut[] = { "aren", "isn", NULL }, *const to[] = { "to", NULL };
+    const int first = subject < i ? subject : i;
+    for (int k = first; k < i; k++)
+        if (is_one_of(clause->tokens[k], before) || is_one_of(clause->tokens[k], cut)) return true;
+    if (is_one_of(token_at(clause, first - 1), before)) return true;
+    const int last = subject > i ? subject : i;
+    if (is_one_of(token_at(clause, last + 1), to)) return false;
+    if (strcmp(token_at(clause, last + 1), "not") == 0) return true; /* "... not asked for" */
+    return set_to_nothing(clause, last);
+}
+
 enum measured_tie measured_says_tie(const char *text) {
-    static const char *const tables[] = { "embedding", "embeddings", "head",    "heads",
-                                          "lm",        "vocabulary", "weights", NULL };
-    static const char *const asked[] = { "asked", NULL };
+    static const char *const tie[] = { "tie", "word", "embeddings", NULL },
+                             *const untie[] = { "untie", "embeddings", NULL },
+                             *const untied[] = { "un", "tied", NULL };
     struct clause clause;
     while (next_clause(&text, &clause))
         for (int i = 0; i < clause.count; i++) {
             const char *token = clause.tokens[i];
-            const bool apart = strcmp(token, "untied") == 0;
-            if ((!apart && strcmp(token, "tied") != 0) ||
-                !(clause.count == 1 || mentions(&clause, tables)))
-                continue;
-            /* "untied embeddings not asked for" */
-            const bool denied = denied_before(&clause, i) || (apart && mentions(&clause, asked));
-            return apart != denied ? TIE_APART : TIE_SHARED;
+            /* tie_word_embeddings: true; --untie-embeddings-and-output-weights */
+            if (starts(&clause, i, tie))
+                return set_to_nothing(&clause, i + 2) ? TIE_APART : TIE_SHARED;
+            if (starts(&clause, i, untie))
+                return denied_before(&clause, i) ? TIE_SHARED : TIE_APART;
+            const bool apart = strcmp(token, "untied") == 0 || starts(&clause, i, untied);
+            if (!apart && strcmp(token, "tied") != 0) continue;
+            if (strcmp(token_at(&clause, i + 1), "to") == 0) continue;
+            const int subject = tie_subject(&clause, i);
+            if (subject < 0) continue;
+            return apart != tie_denied(&clause, i, subject) ? TIE_APART : TIE_SHARED;
         }
     return TIE_UNSAID;
 }

@@ -91,6 +91,12 @@ static void test_reduce_type(void **state) {
     assert_false(measured_says_short_main_gradients("main gradients in fp32"));
     assert_false(measured_says_short_main_gradients("no main gradients in bf16"));
     assert_false(measured_says_short_main_gradients("gradients in bf16"));
+    assert_true(measured_says_short_main_gradients("main gradients are kept in bf16"));
+    assert_true(measured_says_short_main_gradients("main grads in torch.float16"));
+    assert_true(measured_says_short_main_gradients("main gradients in half precision"));
+    assert_false(measured_says_short_main_gradients("main gradients in half the memory"));
+    assert_false(measured_says_short_main_gradients("main gradients in bf16: false"));
+    assert_false(measured_says_short_main_gradients("main gradients in fp16 disabled"));
 }
 
 static void test_tie(void **state) {
@@ -112,8 +118,24 @@ static void test_tie(void **state) {
         { "Megatron pads it; untied, no biases", TIE_APART },
         { "1,294,159,104 parameters with the head untied", TIE_APART },
         { "no tied embeddings", TIE_APART },
+        { "embeddings aren't tied", TIE_APART },
+        { "embeddings un-tied", TIE_APART },
+        { "tied_embeddings=false", TIE_APART },
+        { "tied embeddings: no", TIE_APART },
+        { "tie_word_embeddings: false", TIE_APART },
+        { "--untie-embeddings-and-output-weights", TIE_APART },
+        { "embeddings neither tied nor scaled", TIE_APART },
+        { "untied embeddings as asked", TIE_APART },
+        { "tie_word_embeddings: true", TIE_SHARED },
+        { "no biases and tied embeddings", TIE_SHARED },
+        { "without dropout and with tied embeddings", TIE_SHARED },
+        { "no bias but the head is tied", TIE_SHARED },
+        { "smaller than 1B parameters with tied embeddings", TIE_SHARED },
         { "", TIE_UNSAID },
         { "the job was tied to one node", TIE_UNSAID },
+        { "the number of kv heads is tied to tp", TIE_UNSAID },
+        { "gradient checkpointing tied to the number of heads", TIE_UNSAID },
+        { "lm-eval results are tied", TIE_UNSAID },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (measured_says_tie(cases[i].text) != cases[i].want) fail_msg("\"%s\"", cases[i].text);
