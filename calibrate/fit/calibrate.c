@@ -74,8 +74,9 @@ static double gemm_shift(struct calibrate_job *job, const struct matmul_fit *fit
     const struct gemm_rows *rows = &job->measured->gemm;
     double *ratio = arena_array(job->arena, double, rows->count + 1);
     int64_t count = 0;
-    const struct matmul_curve curve = fit_matmul_form(fit);
+    struct matmul_curve curve = fit_matmul_form(fit);
     const struct plan *plan = job->plan;
+    if (fit->wave_slots > 0 && plan->wave_slots > 0) curve.wave_slots = plan->wave_slots;
     const bool own = plan->variant_peak > 0;
     const double peak = own ? plan->variant_peak : plan->gemm_peak,
                  bandwidth = own ? plan->variant_bandwidth : plan->gemm_bandwidth;

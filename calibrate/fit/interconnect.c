@@ -34,18 +34,22 @@ static const struct {
 #define EFFICIENCY_DEFAULT     0.90 /* where no buffer of 1 GiB was measured */
 #define OVERHEAD_LEAST_US      1.0
 
-/* A server has eight GPUs; a tray of GB200 and GB300, and GH200's usual node, four, of which
- * NVLink joins 18 trays. */
-static void node_of(const char *profile, int *host_gpus, int *domain_gpus) {
+/* A server has eight GPUs; a tray of GB200 and GB300, of which NVLink joins 18, and the boards of
+ * GH200 and of the parts of 64 GB (MareNostrum 5, Leonardo) four, as boards on Slingshot do. */
+static void node_of(const char *text, const char *profile, int *host_gpus, int *domain_gpus) {
+    static const char *const boards[] = { "gh200-96g", "h100-64g-sxm", "a100-64g-sxm" };
     const bool nvl72 = profile != NULL && strstr(profile, "-nvl72") != NULL;
-    *host_gpus = nvl72 || (profile != NULL && strncmp(profile, "gh200", 5) == 0) ? 4 : 8;
+    bool board = nvl72 || strstr(text, "Slingshot") != NULL;
+    for (size_t i = 0; profile != NULL && i < sizeof boards / sizeof boards[0]; i++)
+        board = board || strcmp(profile, boards[i]) == 0;
+    *host_gpus = board ? 4 : 8;
     *domain_gpus = nvl72 ? 72 : *host_gpus;
 }
 
 void network_from_interconnect(const char *text, const char *profile, struct cluster_network *out) {
     double nic_Gbit_per_s = NIC_Gbit_PER_S_DEFAULT, rate;
     int count, nic_count, end, host_gpus, domain_gpus;
-    node_of(profile, &host_gpus, &domain_gpus);
+    node_of(text, profile, &host_gpus, &domain_gpus);
     nic_count = host_gpus;
     *out = (struct cluster_network){ .nic_latency_s = HOP_LATENCY_US / 1e6 };
     bool names_nics = false;

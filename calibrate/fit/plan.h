@@ -61,7 +61,7 @@ struct plan {
     double band_factor; /* 1: measured on this GPU */
     /* named frameworks: rows of this GPU under these names; peak and bandwidth of the GPU itself */
     const char *variant_gpus[2];
-    double variant_peak, variant_bandwidth, variant_fp8_peak;
+    double variant_peak, variant_bandwidth, variant_fp8_peak; /* and of shift_gpu, where stated */
 };
 
 /* NULL and a hint if no plan is of this GPU. */

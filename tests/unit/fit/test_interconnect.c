@@ -49,6 +49,9 @@ static void test_texts(void **state) {
         { "20x NVL72", NULL, 72, 72, 50, "gb200-186g-nvl72" },
         { "Slingshot 4x200Gb/s", "slingshot", 4, 4, 25, "gh200-96g" },
         { "", NULL, 4, 4, 50, "gh200-96g" },
+        { "NDR InfiniBand 4x200Gb/s", "infiniband", 4, 4, 25, "h100-64g-sxm" },
+        { "", NULL, 4, 4, 50, "a100-64g-sxm" },
+        { "Slingshot 4x200Gb/s", "slingshot", 4, 4, 25, "a100-40g-sxm" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cluster_network got;
