@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/quickstart.sh"
 
 export TZ=UTC
-sanitizer_limit_s=300 all_limit_s=540 # with two builds: under 15 minutes on 2 cores
+sanitizer_limit_s=340 all_limit_s=500 # with two builds: under 15 minutes on 2 cores
 
 quick=false
 case ${1-} in

@@ -65,9 +65,9 @@ static void check_row(struct sweep *sweep, int64_t index) {
 /* Of rows that are compared with a run of their own; under a sanitizer each takes four times as
  * long. */
 #ifdef __SANITIZE_ADDRESS__
-enum { ROW_STRIDE = 97, MIX_STRIDE = 241 };
+enum { ROW_STRIDE = 197, MIX_STRIDE = 601 };
 #else
-enum { ROW_STRIDE = 23, MIX_STRIDE = 61 };
+enum { ROW_STRIDE = 23, MIX_STRIDE = 97 };
 #endif
 
 /* Some of all the mixes of layout, schedule, backend, recomputation and batching. */
