@@ -13,26 +13,23 @@
 /* ---- loading ---- */
 
 /* A relative does not borrow in its turn. */
-static struct stack *load(struct arena *arena, const char *search_directory, const char *name,
-                          bool borrowing, struct error *err) {
-    const char **bases;
-    struct json *json = stack_open(arena, search_directory, name, &bases, err);
-    struct stack *stack = arena_new(arena, struct stack);
-    const bool ok = json != NULL && stack_read(json, arena, stack, err);
-    stack->bases = bases;
-    json_destroy(json);
-    const bool of_base = ok && stack->base != NULL && stack->relative != NULL &&
-                         strcmp(stack->base, stack->relative) == 0;
-    stack->uncalibrated = ok && stack->factor_count == 0 && !stack->simulated && !of_base;
-    if (ok && (stack->factor_count > 0 || stack->relative == NULL || borrowing)) return stack;
-    if (ok) {
-        const struct stack *relative = load(arena, search_directory, stack->relative, true, err);
+static struct stack *load(struct stack_files *files, const char *name, struct error *err) {
+    struct stack *stack = arena_new(files->arena, struct stack);
+    const struct stack *own = stack_files_read(files, name, err);
+    if (own != NULL) {
+        *stack = *own;
+        const bool of_base = stack->base != NULL && stack->relative != NULL &&
+                             strcmp(stack->base, stack->relative) == 0;
+        stack->uncalibrated = stack->factor_count == 0 && !stack->simulated && !of_base;
+        if (stack->factor_count > 0 || stack->relative == NULL) return stack;
+        const struct stack *relative = stack_files_read(files, stack->relative, err);
         if (relative != NULL) {
             stack->borrows = true;
             stack->factors = relative->factors;
             stack->factor_count = relative->factor_count;
             return stack;
         }
+        error_context(err, "while loading stack '%s'", stack->relative);
     }
     error_context(err, "while loading stack '%s'", name);
     return NULL;
@@ -42,20 +39,20 @@ static const char **stack_names(struct arena *arena, const char *search_director
     return folder_names(arena, arena_format(arena, "%s/stacks", search_directory), ".json", count);
 }
 
-bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
-                    struct error *err) {
+static bool load_all(struct stack_files *files, struct stack_list *list, struct error *err) {
+    struct arena *arena = files->arena;
     int64_t count;
-    const char **names = stack_names(arena, search_directory, &count);
-    if (names == NULL) return error_system(err, "cannot read %s/stacks", search_directory);
+    const char **names = stack_names(arena, files->directory, &count);
+    if (names == NULL) return error_system(err, "cannot read %s/stacks", files->directory);
     struct stack **stacks = arena_array(arena, struct stack *, count);
     *list = (struct stack_list){ .stacks = arena_array(arena, const struct stack *, count) };
     for (int64_t i = 0; i < count; i++) {
-        stacks[i] = load(arena, search_directory, names[i], false, err);
+        stacks[i] = load(files, names[i], err);
         if (stacks[i] == NULL)
             return error_context(err,
                                  "every file of %s/stacks counts for what is usual on a GPU: mend "
                                  "it or take it out",
-                                 search_directory);
+                                 files->directory);
         list->stacks[list->count++] = stacks[i];
     }
     for (int64_t i = 0; i < count; i++)
@@ -65,16 +62,29 @@ bool stack_load_all(struct arena *arena, const char *search_directory, struct st
     return true;
 }
 
+bool stack_load_all(struct arena *arena, const char *search_directory, struct stack_list *list,
+                    struct error *err) {
+    struct stack_files files = { .arena = arena, .directory = search_directory };
+    const bool ok = load_all(&files, list, err);
+    stack_files_close(&files);
+    return ok;
+}
+
 const struct stack *stack_load(struct arena *arena, const char *search_directory, const char *name,
                                struct error *err) {
-    struct stack *stack = load(arena, search_directory, name, false, err);
+    struct stack_files files = { .arena = arena, .directory = search_directory };
+    struct stack *stack = load(&files, name, err);
     struct stack_list all;
     int64_t count;
     /* A path to a stack may be all that there is. */
-    if (stack == NULL || stack_names(arena, search_directory, &count) == NULL) return stack;
-    if (!stack_load_all(arena, search_directory, &all, err)) return NULL;
-    stack->known = all.stacks;
-    stack->known_count = all.count;
+    if (stack != NULL && stack_names(arena, search_directory, &count) != NULL) {
+        if (load_all(&files, &all, err)) {
+            stack->known = all.stacks;
+            stack->known_count = all.count;
+        } else
+            stack = NULL;
+    }
+    stack_files_close(&files);
     return stack;
 }
 

@@ -83,38 +83,83 @@ static bool is_there(struct arena *arena, const char *search_directory, const st
     return false;
 }
 
-static struct json *open_upon(struct arena *arena, const char *search_directory, const char *name,
-                              int levels, const char **bases, struct error *err) {
-    struct json *json = hardware_open(arena, search_directory, "stacks", name, err);
-    if (json == NULL) return NULL;
-    cJSON *root = json_root(json);
-    const cJSON *base = cJSON_GetObjectItemCaseSensitive(root, "base");
-    if (!cJSON_IsString(base)) return json; /* stack_read() says what else is wrong */
-    if (cJSON_GetObjectItemCaseSensitive(root, "sources") == NULL)
-        cJSON_AddObjectToObject(root, "sources");
-    const char *place = place_of(arena, json, base->valuestring);
-    struct stack ignored;
-    struct json *below = NULL;
-    bool ok = stack_check_sources(json, cJSON_GetObjectItemCaseSensitive(root, "sources"), err) &&
-              is_there(arena, search_directory, json, base, place, err);
-    if (ok && levels == 0)
-        ok = json_error(json, base, err, "no file may stand on itself, by way of others either",
-                        "is the base of a base of a base: %d levels are the most", BASE_LEVELS);
-    if (ok) {
-        *bases = place;
-        below = open_upon(arena, search_directory, place, levels - 1, bases + 1, err);
-        ok = below != NULL && stack_read(below, arena, &ignored, err);
-        if (!ok && levels == BASE_LEVELS) error_context(err, "the base of stack '%s'", name);
+struct stack_file {
+    const char *place; /* name or path */
+    struct json *json; /* with what its bases state */
+    struct stack stack;
+    int base_count;
+    struct stack_file *next;
+};
+
+static struct stack_file *read_upon(struct stack_files *files, const char *name, int levels,
+                                    struct error *err);
+
+/* Of what the file's document states as its base, up to `levels` below it. */
+static struct stack_file *read_base(struct stack_files *files, const struct json *json,
+                                    const cJSON *base, const char *place, int levels,
+                                    struct error *err) {
+    if (!stack_check_sources(json, cJSON_GetObjectItemCaseSensitive(json_root(json), "sources"),
+                             err) ||
+        !is_there(files->arena, files->directory, json, base, place, err))
+        return NULL;
+    if (levels == 0) {
+        json_error(json, base, err, "no file may stand on itself, by way of others either",
+                   "is the base of a base of a base: %d levels are the most", BASE_LEVELS);
+        return NULL;
     }
-    if (ok) put_base(root, json_root(below), place);
-    json_destroy(below);
-    if (ok) return json;
-    json_destroy(json);
-    return NULL;
+    return read_upon(files, place, levels - 1, err);
 }
 
-struct json *stack_open(struct arena *arena, const char *search_directory, const char *name,
-                        const char ***bases, struct error *err) {
-    *bases = arena_array(arena, const char *, BASE_LEVELS + 1); /* NULL at the end */
-    return open_upon(arena, search_directory, name, BASE_LEVELS, *bases, err);
+static bool put_all_bases(struct stack_files *files, struct stack_file *file, int levels,
+                          struct error *err) {
+    cJSON *root = json_root(file->json);
+    const char **bases = arena_array(files->arena, const char *, BASE_LEVELS + 1); /* NULL ends */
+    const cJSON *base = cJSON_GetObjectItemCaseSensitive(root, "base");
+    if (cJSON_IsString(base)) { /* stack_read() says what else is wrong */
+        if (cJSON_GetObjectItemCaseSensitive(root, "sources") == NULL)
+            cJSON_AddObjectToObject(root, "sources");
+        const char *place = place_of(files->arena, file->json, base->valuestring);
+        const struct stack_file *below = read_base(files, file->json, base, place, levels, err);
+        if (below == NULL) {
+            if (levels == BASE_LEVELS) error_context(err, "the base of stack '%s'", file->place);
+            return false;
+        }
+        put_base(root, json_root(below->json), place);
+        bases[0] = place;
+        for (int i = 0; i < below->base_count; i++)
+            bases[i + 1] = below->stack.bases[i];
+        file->base_count = below->base_count + 1;
+    }
+    if (!stack_read(file->json, files->arena, &file->stack, err)) return false;
+    file->stack.bases = bases;
+    return true;
+}
+
+/* Of more bases than `levels` it is read again, which says where the first too many stands. */
+static struct stack_file *read_upon(struct stack_files *files, const char *name, int levels,
+                                    struct error *err) {
+    for (struct stack_file *file = files->first; file != NULL; file = file->next)
+        if (strcmp(file->place, name) == 0 && file->base_count <= levels) return file;
+    struct json *json = hardware_open(files->arena, files->directory, "stacks", name, err);
+    if (json == NULL) return NULL;
+    struct stack_file *file = arena_new(files->arena, struct stack_file);
+    *file = (struct stack_file){ .place = arena_text(files->arena, name), .json = json };
+    if (!put_all_bases(files, file, levels, err)) {
+        json_destroy(json);
+        return NULL;
+    }
+    file->next = files->first;
+    files->first = file;
+    return file;
+}
+
+const struct stack *stack_files_read(struct stack_files *files, const char *name,
+                                     struct error *err) {
+    const struct stack_file *file = read_upon(files, name, BASE_LEVELS, err);
+    return file != NULL ? &file->stack : NULL;
+}
+
+void stack_files_close(struct stack_files *files) {
+    for (; files->first != NULL; files->first = files->first->next)
+        json_destroy(files->first->json);
 }
