@@ -34,15 +34,10 @@ static const struct {
 #define EFFICIENCY_DEFAULT     0.90 /* where no buffer of 1 GiB was measured */
 #define OVERHEAD_LEAST_US      1.0
 
-/* A server has eight GPUs; a tray of GB200 and GB300, of which NVLink joins 18, and the boards of
- * GH200 and of the parts of 64 GB (MareNostrum 5, Leonardo) four, as boards on Slingshot do. */
+/* Slingshot joins boards of four, whatever the GPU; NVLink 18 of GB200's and GB300's. */
 static void node_of(const char *text, const char *profile, int *host_gpus, int *domain_gpus) {
-    static const char *const boards[] = { "gh200-96g", "h100-64g-sxm", "a100-64g-sxm" };
     const bool nvl72 = profile != NULL && strstr(profile, "-nvl72") != NULL;
-    bool board = nvl72 || strstr(text, "Slingshot") != NULL;
-    for (size_t i = 0; profile != NULL && i < sizeof boards / sizeof boards[0]; i++)
-        board = board || strcmp(profile, boards[i]) == 0;
-    *host_gpus = board ? 4 : 8;
+    *host_gpus = strstr(text, "Slingshot") != NULL ? 4 : gpu_name_host_gpus(profile);
     *domain_gpus = nvl72 ? 72 : *host_gpus;
 }
 

@@ -70,7 +70,7 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
     if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     const bool headed = has_head(row);
-    const bool tied = measured_model_is_tied(row->context->arena, r, gpt);
+    const bool tied = measured_model_is_tied(row->context, r, gpt);
     if (tied && !gpt && headed) measured_row_note(row, "embeddings: the head's are the tokens'");
     cJSON_AddBoolToObject(language, "tied_embeddings", tied && headed);
     if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);

@@ -174,56 +174,27 @@ bool measured_model_is_hybrid(struct arena *arena, const char *model) {
     return holds_one(measured_plain(arena, model), names);
 }
 
-/* tie_word_embeddings is true in the configs of these (Hugging Face), whose larger sizes leave it out. */
-static bool public_model_is_tied(const char *plain) {
-    static const char *const names[] = { "qwen2-0.5b",
-                                         "qwen2-1.5b",
-                                         "qwen2.5-0.5b",
-                                         "qwen2.5-1.5b",
-                                         "qwen2.5-3b",
-                                         "qwen2.5-coder-0.5b",
-                                         "qwen2.5-coder-1.5b",
-                                         "qwen2.5-coder-3b",
-                                         "qwen2.5-math-1.5b",
-                                         "qwen3-0.6b",
-                                         "qwen3-1.7b",
-                                         "qwen3-4b",
-                                         "qwen-3-0.6b",
-                                         "qwen-3-1.7b",
-                                         "qwen-3-4b",
-                                         "llama-3.2-1b",
-                                         "llama-3.2-3b",
-                                         "llama3.2-1b",
-                                         "llama3.2-3b",
-                                         "gemma",
-                                         "smollm",
-                                         "powerlm",
-                                         "granite-3.",
-                                         "phi-4-mini",
-                                         NULL };
-    static const char *const shapes[] = { "like", "style", "shape", NULL };
-    const char *owner = strrchr(plain, '/'), *model = owner != NULL ? owner + 1 : plain;
-    for (const char *const *name = names; *name != NULL; name++)
-        if (strncmp(model, *name, strlen(*name)) == 0) return !holds_one(model, shapes);
-    return false;
-}
-
-/* tie_word_embeddings is false in the configs of GPT-NeoX, Pythia, GPT-J and Phi (Hugging Face).
- * LitGPT, whose models Thunder's benchmark trains, makes every head a layer of its own
+/* LitGPT, whose models Thunder's benchmark trains, makes every head a layer of its own
  * (Lightning-AI/litgpt litgpt/model.py, GPT.__init__). */
-static bool is_untied(struct arena *arena, const struct measured_run *run) {
-    static const char *const names[] = { "neox",  "pythia", "gpt-j", "gptj",
-                                         "phi-1", "phi-2",  "phi-3", NULL };
+static bool unties_all(struct arena *arena, const struct measured_run *run) {
     static const char *const sources[] = { "litgpt", "lit-gpt", "lightning-thunder", NULL };
     static const char *const stacks[] = { "litgpt", "lit-gpt", "thunder", NULL };
-    return holds_one(measured_plain(arena, run->model), names) ||
-           holds_one(measured_plain(arena, run->source), sources) ||
+    return holds_one(measured_plain(arena, run->source), sources) ||
            holds_one(measured_plain(arena, run->stack), stacks);
 }
 
-bool measured_model_is_tied(struct arena *arena, const struct measured_run *run, bool gpt) {
+/* tie_word_embeddings is false in the configs of these (Hugging Face), true in other GPTs'. */
+static bool gpt_is_untied(struct arena *arena, const char *model) {
+    static const char *const names[] = { "neox", "pythia", "gpt-j", "gptj", "phi-", NULL };
+    return holds_one(measured_plain(arena, model), names);
+}
+
+bool measured_model_is_tied(const struct measured_context *context, const struct measured_run *run,
+                            bool gpt) {
     const enum measured_tie said = measured_says_tie(run->notes);
     if (said != TIE_UNSAID) return said == TIE_SHARED;
-    return (gpt || public_model_is_tied(measured_plain(arena, run->model))) &&
-           !is_untied(arena, run);
+    if (unties_all(context->arena, run)) return false;
+    const int64_t public_tie = measured_public_tie(context, run);
+    if (public_tie >= 0) return public_tie > 0;
+    return gpt && !gpt_is_untied(context->arena, run->model);
 }

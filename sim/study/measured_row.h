@@ -101,7 +101,11 @@ bool measured_model_has_experts(struct arena *arena, const char *model);
 bool measured_model_is_hybrid(struct arena *arena, const char *model);
 /* Whether the head is the token embedding's table: as the notes say, else as the public model of the name
  * has it, else as GPTs do. */
-bool measured_model_is_tied(struct arena *arena, const struct measured_run *run, bool gpt);
+bool measured_model_is_tied(const struct measured_context *context, const struct measured_run *run,
+                            bool gpt);
+/* measured_shape.c: whether that of the public model of its name and shape is; -1: no such model, or
+ * it is not said of it. */
+int64_t measured_public_tie(const struct measured_context *context, const struct measured_run *run);
 
 /* measured_diffusion.c. A row of a diffusion transformer; what of it cannot be simulated, with the
  * cell that says so; the tokens of text that its blocks attend to, where its cell is empty; the

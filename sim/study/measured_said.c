@@ -206,11 +206,10 @@ bool measured_says_short_main_gradients(const char *text) {
             if (strcmp(clause.tokens[i], "main") != 0 ||
                 !is_one_of(clause.tokens[i + 1], gradients) || denied_before(&clause, i))
                 continue;
-            int in = i + 2;
-            while (is_one_of(token_at(&clause, in), kept))
-                in++;
-            if (strcmp(token_at(&clause, in), "in") != 0) continue;
-            int at = in + 1;
+            int at = i + 2;
+            while (is_one_of(token_at(&clause, at), kept))
+                at++;
+            if (strcmp(token_at(&clause, at++), "in") != 0) continue;
             while (strcmp(token_at(&clause, at), "torch") == 0)
                 at++;
             const char *type = type_at(&clause, at);
@@ -247,18 +246,15 @@ static int tie_subject(const struct clause *clause, int i) {
     return clause->count == 1 ? i : -1;
 }
 
-/* A denial right before the word or what it is said of, or what the option is set to. */
+/* A denial from right before the word and what it is said of, or what the option is set to. */
 static bool tie_denied(const struct clause *clause, int i, int subject) {
-    static const char *const before[] = { "not", "no", "non", "without", "neither", "never", NULL },
-                             *const cut[] = { "aren", "isn", NULL }, *const to[] = { "to", NULL };
-    const int first = subject < i ? subject : i;
-    for (int k = first; k < i; k++)
-        if (is_one_of(clause->tokens[k], before) || is_one_of(clause->tokens[k], cut)) return true;
-    if (is_one_of(token_at(clause, first - 1), before)) return true;
-    const int last = subject > i ? subject : i;
-    if (is_one_of(token_at(clause, last + 1), to)) return false;
-    if (strcmp(token_at(clause, last + 1), "not") == 0) return true; /* "... not asked for" */
-    return set_to_nothing(clause, last);
+    static const char *const denials[] = { "not",   "no",   "non", "without", "neither",
+                                           "never", "aren", "isn", NULL };
+    const int first = subject < i ? subject : i, last = subject > i ? subject : i;
+    for (int k = first > 0 ? first - 1 : 0; k < i; k++)
+        if (is_one_of(clause->tokens[k], denials)) return true;
+    return strcmp(token_at(clause, last + 1), "not") == 0 || /* "... not asked for" */
+           set_to_nothing(clause, last);
 }
 
 enum measured_tie measured_says_tie(const char *text) {

@@ -51,6 +51,7 @@ struct shape {
     const char *name, *ffn;
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim;
     int64_t vocab, text_len; /* -1: a list without it */
+    int64_t tied;            /* whether embedding and head share a table; -1: not said */
 };
 
 /* Of the models whose name the row's model holds: the longest name, of equal ones the first. */
@@ -74,7 +75,7 @@ static bool read_shipped(const struct measured_context *context, const char *nam
     *shape = (struct shape){ name,        ffn_kind_name(m->ffn), m->layer_count,
                              m->hidden,   m->ffn_hidden,         m->heads,
                              m->kv_heads, m->head_dim,           m->vocabulary,
-                             -1 };
+                             -1,          m->tied_embeddings };
     return true;
 }
 
@@ -86,10 +87,15 @@ static bool read_listed(const struct csv *csv, const char *name, struct shape *s
         const struct {
             const char *column;
             int64_t *value;
-        } cells[] = { { "layers", &shape->layers },         { "hidden", &shape->hidden },
-                      { "ffn_hidden", &shape->ffn_hidden }, { "heads", &shape->heads },
-                      { "kv_heads", &shape->kv_heads },     { "head_dim", &shape->head_dim },
-                      { "vocab", &shape->vocab },           { "text_len", &shape->text_len } };
+        } cells[] = { { "layers", &shape->layers },
+                      { "hidden", &shape->hidden },
+                      { "ffn_hidden", &shape->ffn_hidden },
+                      { "heads", &shape->heads },
+                      { "kv_heads", &shape->kv_heads },
+                      { "head_dim", &shape->head_dim },
+                      { "vocab", &shape->vocab },
+                      { "text_len", &shape->text_len },
+                      { "tied", &shape->tied } };
         for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
             *cells[i].value = -1;
             const int64_t column = csv_column(csv, cells[i].column);
@@ -175,6 +181,14 @@ static const char *fill_from_model(const struct measured_context *context,
     fill(&run->vocab, shape.vocab);
     if (run->ffn[0] == '\0') run->ffn = shape.ffn;
     return shape.name;
+}
+
+int64_t measured_public_tie(const struct measured_context *context,
+                            const struct measured_run *run) {
+    struct shape shape;
+    const bool same = !measured_is_diffusion(run) && public_shape(context, run, &shape) &&
+                      run->hidden == shape.hidden && run->vocab == shape.vocab;
+    return same ? shape.tied : -1;
 }
 
 /* "GPT-191B": 191e9; 0: no size in the name. */
