@@ -3,6 +3,7 @@
  * What a source leaves unsaid, and what no column has (how much of the NICs' rate its collectives
  * reach), comes from the machine's file in scenarios/clusters.
  */
+#include <math.h>
 #include <string.h>
 #include "sim/base/folder_names.h"
 #include "sim/study/measured_row.h"
@@ -35,6 +36,12 @@ static bool says_one(struct arena *arena, const char *text, const char *words) {
     return false;
 }
 
+/* A run whose NICs have another rate is not on this machine, whatever its notes compare it with. */
+static bool has_its_rate(const struct measured_run *r, const struct cluster_preset *preset) {
+    const double own = preset->network.nic_bytes_per_s_per_gpu * 8 / 1e9;
+    return !(fabs(r->nic_Gbit_per_s_per_gpu / own - 1) > 0.01); /* NaN where either is silent */
+}
+
 const struct known_machine *measured_known_machine(const struct measured_row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
@@ -42,7 +49,7 @@ const struct known_machine *measured_known_machine(const struct measured_row *ro
     for (const struct known_machine *m = row->context->machines; m->name != NULL; m++)
         if (strcmp(m->preset.hardware, row->out->gpu) == 0 &&
             (r->gpus_per_node < 1 || r->gpus_per_node == m->preset.network.gpus_per_node) &&
-            says_one(arena, text, m->preset.words))
+            has_its_rate(r, &m->preset) && says_one(arena, text, m->preset.words))
             return m;
     return NULL;
 }

@@ -16,22 +16,28 @@ static void test_machine(void **state) {
         const char *source, *notes, *gpu;
         int64_t gpus_per_node;
         const char *machine; /* NULL: none */
+        double nic_Gbit_per_s_per_gpu;
     } cases[] = {
         { "OpenLLM-France/Lucie-Training", "A100 of Jean Zay, eight a node", "a100-80g-sxm", 8,
-          "jean-zay-a100" },
-        { "OpenLLM-France/Lucie-Training", "A100 of Jean Zay", "a100-80g-sxm", -1,
-          "jean-zay-a100" },
-        { "bigscience-workshop/bigscience", "", "a100-80g-sxm", 8, "jean-zay-a100" },
-        { "OpenLLM-France/Lucie-Training", "four H100 a node of Jean Zay", "h100-80g-sxm", 4,
-          NULL },
-        { "x", "not Jean Zay", "a100-80g-sxm", 8, NULL },
-        { "x", "Jean Zay", "a100-80g-sxm", 4, NULL },
-        { "AI-Hypercomputer/maxtext", "A3 High of Google Cloud", "h100-80g-sxm", 8, "gcp-a3-high" },
-        { "x", "training/a3mega/llama3-70b/README.md", "h100-80g-sxm", 8, "gcp-a3-mega" },
-        { "x", "four p5.48xlarge", "h100-80g-sxm", 8, "aws-p5" },
-        { "x", "p4d or p4de", "a100-80g-sxm", 8, "aws-p4de" },
-        { "x", "p4d or p4de", "a100-40g-sxm", 8, "aws-p4d" },
-        { "x", "p5 of a proposal", "h100-80g-sxm", 8, NULL },
+          "jean-zay-a100", 0 },
+        { "OpenLLM-France/Lucie-Training", "A100 of Jean Zay", "a100-80g-sxm", -1, "jean-zay-a100",
+          0 },
+        { "bigscience-workshop/bigscience", "", "a100-80g-sxm", 8, "jean-zay-a100", 0 },
+        { "bigscience-workshop/bigscience", "", "a100-80g-sxm", 8, "jean-zay-a100", 50 },
+        { "x", "Standard_ND96amsr_A100_v4, bigscience-workshop/Megatron-DeepSpeed", "a100-80g-sxm",
+          8, NULL, 0 },
+        { "x", "as on Jean Zay", "a100-80g-sxm", 8, NULL, 200 },
+        { "OpenLLM-France/Lucie-Training", "four H100 a node of Jean Zay", "h100-80g-sxm", 4, NULL,
+          0 },
+        { "x", "not Jean Zay", "a100-80g-sxm", 8, NULL, 0 },
+        { "x", "Jean Zay", "a100-80g-sxm", 4, NULL, 0 },
+        { "AI-Hypercomputer/maxtext", "A3 High of Google Cloud", "h100-80g-sxm", 8, "gcp-a3-high",
+          0 },
+        { "x", "training/a3mega/llama3-70b/README.md", "h100-80g-sxm", 8, "gcp-a3-mega", 0 },
+        { "x", "four p5.48xlarge", "h100-80g-sxm", 8, "aws-p5", 0 },
+        { "x", "p4d or p4de", "a100-80g-sxm", 8, "aws-p4de", 0 },
+        { "x", "p4d or p4de", "a100-40g-sxm", 8, "aws-p4d", 0 },
+        { "x", "p5 of a proposal", "h100-80g-sxm", 8, NULL, 0 },
     };
     struct arena *arena = arena_create();
     struct error err = { 0 };
@@ -44,7 +50,10 @@ static void test_machine(void **state) {
             .context = &context,
             .run = { .source = cases[i].source,
                      .notes = cases[i].notes,
-                     .gpus_per_node = cases[i].gpus_per_node },
+                     .gpus_per_node = cases[i].gpus_per_node,
+                     .nic_Gbit_per_s_per_gpu = cases[i].nic_Gbit_per_s_per_gpu > 0
+                                                   ? cases[i].nic_Gbit_per_s_per_gpu
+                                                   : NAN },
             .out = &out,
         };
         const struct known_machine *got = measured_known_machine(&row);
@@ -76,7 +85,7 @@ static void test_network(void **state) {
         { "a,s,Jean Zay,GPT,2,1024,16,2048,a100-80g-sxm,64,8,,1,1,1,64,megatron-core,1\n", 50, 4,
           0.35, NULL },
         { "a,s,Jean Zay,GPT,2,1024,16,2048,a100-80g-sxm,64,8,200,1,1,1,64,megatron-core,1\n", 200,
-          NAN, 0.35, NULL },
+          NAN, NAN, NULL },
         { "a,s,p5.48xlarge,GPT,2,1024,16,2048,h100-80g-sxm,64,,,1,1,1,64,megatron-core,1\n", 400,
           32, NAN, "efa-3200" },
         { "a,s,,GPT,2,1024,16,2048,h100-80g-sxm,64,,,1,1,1,64,megatron-core,1\n", 400, NAN, NAN,
