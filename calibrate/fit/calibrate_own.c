@@ -4,8 +4,6 @@
 #include <unistd.h>
 #include "calibrate/fit/calibrate_job.h"
 
-/* Half as much again as the peak is no clock but a wrong unit. */
-#define FASTEST_OF_PEAK 1.5
 enum { OWN_MATMUL_ROWS_MIN = 24 }; /* fewer make no table (fit_matmul.c) */
 enum { MIX_MAX = 4 };
 

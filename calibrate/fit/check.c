@@ -216,6 +216,13 @@ static bool answer(struct checker *c, const struct question *q) {
                              precision_name(q->work.precision), q->gpu));
         return true;
     }
+    if (compute && q->work.flop > FASTEST_OF_PEAK * peak[q->work.precision] * q->measured_s) {
+        skip(c, arena_format(c->arena,
+                             "more than %g times as fast as the peak of '%s': time_us is in "
+                             "microseconds",
+                             FASTEST_OF_PEAK, q->gpu));
+        return true;
+    }
     const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
     const struct communicator *ranks = q->group.rank_count ? &q->group : NULL;
     struct price price = cost_model_price_variant(model, variant, &q->work, ranks);

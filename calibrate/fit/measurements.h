@@ -17,6 +17,9 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
+/* Half as much again as a GPU's peak is no clock but a wrong unit. */
+#define FASTEST_OF_PEAK 1.5
+
 struct gemm_row {
     const char *gpu, *dtype, *framework, *source;
     int64_t m, n, k;

@@ -65,6 +65,13 @@ static const char *census_text(const struct census *census) {
     return text;
 }
 
+/* By the name of calibrate/measured, or as the GPU's driver prints it. */
+static bool is_gpu(const char *name, const char *measured) {
+    if (strcmp(name, measured) == 0) return true;
+    const struct gpu_name *known = gpu_name_find(name);
+    return known != NULL && strcmp(known->measured, measured) == 0;
+}
+
 /* Reads the folder's table `name` and, where it has no row with a key, the shipped one; parts them
  * into out->rows.name and out->others.name. */
 #define READ_TABLE(name, format)                                                                   \
@@ -93,7 +100,9 @@ static const char *census_text(const struct census *census) {
                 continue;                                                                          \
             }                                                                                      \
             count_gpu(&census, all.rows[i].gpu);                                                   \
-            if (strcmp(all.rows[i].gpu, out->gpu) == 0) own->rows[own->count++] = all.rows[i];     \
+            if (!is_gpu(all.rows[i].gpu, out->gpu)) continue;                                      \
+            own->rows[own->count] = all.rows[i];                                                   \
+            own->rows[own->count++].gpu = out->gpu;                                                \
         }                                                                                          \
         out->files[format] =                                                                       \
             (struct own_file){ .gpus = census_text(&census), .row_count = own->count };            \

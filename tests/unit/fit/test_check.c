@@ -59,16 +59,17 @@ static void test_groups(void **state) {
     if (!check_text(arena,
                     GEMM "H100-SXM5-80GB,bf16,4096,4096,4096,1000000,sglang 9,s\n"
                          "H100-SXM5-80GB,bf16,1024,1024,1024,1000000,sglang 9,s\n"
-                         "NVIDIA H100 80GB HBM3,bf16,1024,1024,1024,1,mine,s\n"
+                         "NVIDIA H100 80GB HBM3,bf16,1024,1024,1024,2,mine,s\n"
                          "Voodoo2,bf16,1024,1024,1024,1,mine,s\n"
                          "H100-SXM5-80GB,int8,1024,1024,1024,1,mine,s\n"
                          "A100-SXM4-80GB,fp8,1024,1024,1024,1,mine,s\n"
                          "H100-SXM5-80GB,bf16,1024,1024,1024,1,\"x groups=4\",s\n"
-                         "H100-SXM5-80GB,bf16,1024,,1024,1,mine,s\n",
+                         "H100-SXM5-80GB,bf16,1024,,1024,1,mine,s\n"
+                         "H100-SXM5-80GB,bf16,8192,8192,8192,1.6,mine,s\n",
                     NULL, &check, &err))
         fail_msg("%s", err.text);
     assert_string_equal(check.format, "gemm");
-    assert_int_equal(check.row_count, 8);
+    assert_int_equal(check.row_count, 9);
     const struct calibrate_group *all = find(&check, "matmul", "H100-SXM5-80GB", "sglang");
     const struct calibrate_group *large =
         find(&check, "matmul >= 1e10 FLOP", "H100-SXM5-80GB", "sglang");
@@ -89,6 +90,7 @@ static void test_groups(void **state) {
     assert_int_equal(skipped(&check, "fp8 on a GPU without it"), 1);
     assert_int_equal(skipped(&check, "several matmuls"), 1);
     assert_int_equal(skipped(&check, "no shape"), 1);
+    assert_int_equal(skipped(&check, "times as fast as the peak"), 1);
     /* Each priced row, the large one in the group of the large. */
     assert_int_equal(check.priced_count, 3);
     assert_int_equal(check.rows[2].row, 3);
@@ -168,8 +170,8 @@ static void test_flash_2(void **state) {
             arena,
             "gpu,dtype,direction,batch,seqlen,heads_q,heads_kv,head_dim_qk,head_dim_v,causal,"
             "time_us,framework,source\n"
-            "%s,bf16,fwd,1,16384,128,128,128,128,1,1,nothing,s\n"
-            "%s,bf16,fwd,1,16384,128,128,128,128,1,1,%s,s\n",
+            "%s,bf16,fwd,1,16384,128,128,128,128,1,1e5,nothing,s\n"
+            "%s,bf16,fwd,1,16384,128,128,128,128,1,1e5,%s,s\n",
             cases[i].gpu, cases[i].gpu, cases[i].framework);
         if (!check_text(arena, text, NULL, &check, &err)) fail_msg("%s", err.text);
         assert_int_equal(check.row_count, 2);
@@ -229,7 +231,7 @@ static void test_profile_given(void **state) {
     struct arena *arena = arena_create();
     struct error err = { 0 };
     struct calibrate_check check;
-    if (!check_text(arena, GEMM "Voodoo2,bf16,1024,1024,1024,1,mine,s\n", "h200-141g-sxm", &check,
+    if (!check_text(arena, GEMM "Voodoo2,bf16,1024,1024,1024,2,mine,s\n", "h200-141g-sxm", &check,
                     &err))
         fail_msg("%s", err.text);
     assert_int_equal(check.skip_count, 0);
@@ -247,7 +249,7 @@ static void test_formats(void **state) {
     } cases[] = {
         { "attention backward",
           "gpu,dtype,direction,batch,seqlen,heads_q,heads_kv,head_dim_qk,head_dim_v,causal,"
-          "time_us,framework,source\nH20,bf16,bwd,1,4096,32,8,128,128,1,1000,x,s\n",
+          "time_us,framework,source\nH20,bf16,bwd,1,4096,32,8,128,128,1,4000,x,s\n",
           "attention", "attention backward" },
         { "memory",
           "gpu,test,bytes,time_us,fraction_of_peak,framework,source\n"
