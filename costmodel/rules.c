@@ -50,7 +50,7 @@ static const struct field rule_rows[] = {
     RANGE(bytes, "bytes", "moved in memory, or sent by a collective, likewise"),
     { "efficiency", FIELD_DOUBLE, AT(efficiency), 1e-6, 1, "null", "",
       "set: fraction of the peak of what binds it: FLOP/s of matmul and attention, HBM of other "
-      "kernels, the link of a collective",
+      "kernels, the link of a collective; a kernel's launch is added",
       NULL },
     { "time_us", FIELD_DOUBLE, AT(time_us), 1e-3, 1e9, "null", "us", "set: its time", NULL },
     { "bandwidth_GB_per_s", FIELD_DOUBLE, AT(bandwidth_GB_per_s), 1e-6, 1e6, "null", "GB/s",
@@ -195,6 +195,35 @@ static bool read_rule(const struct json *json, const cJSON *node, const char *ow
            read_setting(json, node, &f, rule, err);
 }
 
+static bool holds_range(const struct rule_range *wide, const struct rule_range *narrow) {
+    return wide->low <= narrow->low && wide->high >= narrow->high;
+}
+
+/* Whether whatever `b` matches is matched by `a`. */
+static bool covers(const struct rule *a, const struct rule *b) {
+    return (a->operator_kind == RULE_ANY || a->operator_kind == b->operator_kind) &&
+           (a->module == RULE_ANY || a->module == b->module) &&
+           (a->pass == RULE_ANY || a->pass == b->pass) &&
+           (a->name == NULL || (b->name != NULL && strcmp(a->name, b->name) == 0)) &&
+           (!a->has_layers || (b->has_layers && a->first_layer <= b->first_layer &&
+                               a->last_layer >= b->last_layer)) &&
+           holds_range(&a->m, &b->m) && holds_range(&a->n, &b->n) && holds_range(&a->k, &b->k) &&
+           holds_range(&a->tokens, &b->tokens) && holds_range(&a->length, &b->length) &&
+           holds_range(&a->flop, &b->flop) && holds_range(&a->bytes, &b->bytes);
+}
+
+/* The first that matches decides. */
+static bool check_acts(const struct json *json, struct arena *arena, const struct rule *rules,
+                       int64_t index, struct error *err) {
+    for (int64_t i = 0; i < index; i++)
+        if (covers(&rules[i], &rules[index]))
+            return json_error(json, rules[index].node, err,
+                              arena_format(arena, "put it before rule %ld", (long)(i + 1)),
+                              "the rule never decides: rule %ld matches all that it does",
+                              (long)(i + 1));
+    return true;
+}
+
 bool rules_read(const struct json *json, const cJSON *node, const char *owner, struct arena *arena,
                 struct rule_list *out, struct error *err) {
     *out = (struct rule_list){ 0 };
@@ -207,7 +236,8 @@ bool rules_read(const struct json *json, const cJSON *node, const char *owner, s
     out->rules = rules;
     const cJSON *item;
     cJSON_ArrayForEach(item, node) {
-        if (!read_rule(json, item, owner, out->count + 1, arena, &rules[out->count], err))
+        if (!read_rule(json, item, owner, out->count + 1, arena, &rules[out->count], err) ||
+            !check_acts(json, arena, rules, out->count, err))
             return false;
         out->count++;
     }

@@ -56,7 +56,12 @@ static void test_mistakes(void **state) {
         { "[{\"efficiency\": 1.5}]",
           "r.json:1:17: error: /0/efficiency: must be 1e-06 to 1, got 1.5",
           "set: fraction of the peak of what binds it: FLOP/s of matmul and attention, HBM of "
-          "other kernels, the link of a collective" },
+          "other kernels, the link of a collective; a kernel's launch is added" },
+        { "[{\"operator\": \"matmul\", \"factor\": 2}, {\"operator\": \"matmul\", \"name\": "
+          "\"up\", "
+          "\"m\": [64, null], \"factor\": 3}]",
+          "r.json:1:39: error: /1: the rule never decides: rule 1 matches all that it does",
+          "put it before rule 1" },
         { "[{\"factor\": -1}]", "r.json:1:13: error: /0/factor: must be 0.001 to 1000, got -1",
           "set: its estimated time times this" },
         { "[{\"operator\": \"matmul\", \"m\": [5, 4], \"factor\": 2}]",
@@ -162,9 +167,9 @@ static void test_layers_told_apart(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     struct rule_list rules = rules_of(
-        arena, "[{\"factor\": 2}, {\"module\": \"vision\", \"layers\": [2, 4], \"factor\": 2},"
-               " {\"module\": \"language\", \"layers\": [4, 9], \"factor\": 3},"
-               " {\"module\": \"vision\", \"layers\": 4, \"factor\": 4}]");
+        arena, "[{\"module\": \"vision\", \"layers\": 4, \"factor\": 4},"
+               " {\"module\": \"vision\", \"layers\": [2, 4], \"factor\": 2},"
+               " {\"module\": \"language\", \"layers\": [4, 9], \"factor\": 3}, {\"factor\": 2}]");
     static const struct {
         int module;
         int64_t a, b;
