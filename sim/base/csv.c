@@ -169,9 +169,10 @@ const struct csv *csv_load(struct arena *arena, const char *path, struct error *
         if (!cut_row(&c, err)) return NULL;
         c.line++;
         if (c.count != csv->column_count) {
-            error_at(err, path, line, 0, "%ld cell%s, the header has %ld column%s", (long)c.count,
+            error_at(err, path, line, 0, "%ld cell%s, the header has %ld column%s%s", (long)c.count,
                      c.count == 1 ? "" : "s", (long)csv->column_count,
-                     csv->column_count == 1 ? "" : "s");
+                     csv->column_count == 1 ? "" : "s",
+                     csv->column_count == 1 ? "; the first line must be the header" : "");
             return NULL;
         }
         if (csv->row_count == capacity) {

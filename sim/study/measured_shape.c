@@ -183,6 +183,18 @@ static const char *fill_from_model(const struct measured_context *context,
     return shape.name;
 }
 
+/* A name that says another model than the cells do. */
+static const char *contradiction_of_name(const struct measured_context *context,
+                                         const struct measured_run *run) {
+    struct shape shape;
+    if (run->hidden < 1 || measured_is_diffusion(run) || !public_shape(context, run, &shape) ||
+        (run->hidden == shape.hidden && (run->layers < 1 || run->layers == shape.layers)))
+        return NULL;
+    return arena_format(
+        context->arena, "model: %s has %ld blocks of %ld, not %ld of %ld: as the row's cells say",
+        shape.name, (long)shape.layers, (long)shape.hidden, (long)run->layers, (long)run->hidden);
+}
+
 int64_t measured_public_tie(const struct measured_context *context,
                             const struct measured_run *run) {
     struct shape shape;
@@ -283,6 +295,8 @@ const char *measured_shape_complete(const struct measured_context *context,
     if (model != NULL)
         note(notes, note_count,
              arena_format(arena, "shape of the public model %s where the row has none", model));
+    const char *otherwise = contradiction_of_name(context, run);
+    if (otherwise != NULL) note(notes, note_count, otherwise);
     const char *encoder = encoder_of_model(context, run);
     if (encoder != NULL) {
         run->vision_model = encoder;

@@ -174,21 +174,77 @@ static struct error_statistics statistics_of(double *errors, int64_t count) {
     return s;
 }
 
-static bool same_case(const struct measured_run *a, const struct measured_run *b) {
-    return strcmp(a->source, b->source) == 0 && strcmp(a->hardware, b->hardware) == 0 &&
-           strcmp(a->precision, b->precision) == 0 && strcmp(a->recompute, b->recompute) == 0 &&
-           strcmp(measured_fp8_recipe(a), measured_fp8_recipe(b)) == 0 &&
-           a->precision_aware_optimizer == b->precision_aware_optimizer &&
-           strcmp(a->exp_avg_dtype, b->exp_avg_dtype) == 0 &&
-           strcmp(a->exp_avg_sq_dtype, b->exp_avg_sq_dtype) == 0 &&
-           strcmp(a->main_grads_dtype, b->main_grads_dtype) == 0 &&
-           strcmp(a->reduce_dtype, b->reduce_dtype) == 0 && a->layers == b->layers &&
-           a->hidden == b->hidden && a->ffn_hidden == b->ffn_hidden && a->heads == b->heads &&
-           a->seq_len == b->seq_len && a->sample_len == b->sample_len &&
-           a->text_len == b->text_len && a->gpu_count == b->gpu_count && a->tp == b->tp &&
-           a->pp == b->pp && a->cp == b->cp && a->vpp == b->vpp && a->zero_stage == b->zero_stage &&
-           a->zero_group == b->zero_group && a->offload_blocks == b->offload_blocks &&
-           a->micro_batch == b->micro_batch && a->global_batch == b->global_batch;
+static int compare_integers(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+/* A row among those of its case, which compare as equal but for their place. */
+struct case_key {
+    const struct measured_run *run;
+    const char *recipe;
+    int64_t row;
+};
+
+static int compare_cases(const struct case_key *left, const struct case_key *right) {
+    const struct measured_run *a = left->run, *b = right->run;
+    const char *const texts[][2] = {
+        { a->source, b->source },
+        { a->hardware, b->hardware },
+        { a->precision, b->precision },
+        { a->recompute, b->recompute },
+        { left->recipe, right->recipe },
+        { a->exp_avg_dtype, b->exp_avg_dtype },
+        { a->exp_avg_sq_dtype, b->exp_avg_sq_dtype },
+        { a->main_grads_dtype, b->main_grads_dtype },
+        { a->reduce_dtype, b->reduce_dtype },
+    };
+    const int64_t numbers[][2] = {
+        { a->precision_aware_optimizer, b->precision_aware_optimizer },
+        { a->layers, b->layers },
+        { a->hidden, b->hidden },
+        { a->ffn_hidden, b->ffn_hidden },
+        { a->heads, b->heads },
+        { a->seq_len, b->seq_len },
+        { a->sample_len, b->sample_len },
+        { a->text_len, b->text_len },
+        { a->gpu_count, b->gpu_count },
+        { a->tp, b->tp },
+        { a->pp, b->pp },
+        { a->cp, b->cp },
+        { a->vpp, b->vpp },
+        { a->zero_stage, b->zero_stage },
+        { a->zero_group, b->zero_group },
+        { a->offload_blocks, b->offload_blocks },
+        { a->micro_batch, b->micro_batch },
+        { a->global_batch, b->global_batch },
+    };
+    int order = 0;
+    for (size_t i = 0; order == 0 && i < sizeof texts / sizeof texts[0]; i++)
+        order = strcmp(texts[i][0], texts[i][1]);
+    for (size_t i = 0; order == 0 && i < sizeof numbers / sizeof numbers[0]; i++)
+        order = compare_integers(numbers[i][0], numbers[i][1]);
+    return order;
+}
+
+static int compare_keys(const void *a, const void *b) {
+    const struct case_key *left = a, *right = b;
+    const int order = compare_cases(left, right);
+    return order != 0 ? order : compare_integers(left->row, right->row);
+}
+
+/* Rows of one source that differ in nothing but what is told of their software. */
+static void find_cases(struct validation *v) {
+    const int64_t count = v->runs.count;
+    struct case_key *keys = memory_alloc(sizeof *keys * (size_t)(count + 1));
+    for (int64_t i = 0; i < count; i++)
+        keys[i] =
+            (struct case_key){ v->rows[i].measured, measured_fp8_recipe(v->rows[i].measured), i };
+    qsort(keys, (size_t)count, sizeof *keys, compare_keys);
+    for (int64_t i = 0, first = 0; i < count; i++) {
+        if (compare_cases(&keys[first], &keys[i]) != 0) first = i;
+        v->rows[keys[i].row].case_row = keys[first].row;
+    }
+    free(keys);
 }
 
 /* Rows of one source (NULL: of all), of every kind of model or of one. */
@@ -208,24 +264,28 @@ static bool counts(const struct validation_row *row, const struct selection *of)
 
 static const struct selection all_rows = { 0 };
 
-/* Signed means of the cases among the rows that count. */
+/* Signed means of the cases among the rows that count, in the order of their first rows. */
 static int64_t case_errors(const struct validation *v, const struct selection *of, double *errors) {
-    int64_t cases = 0;
-    for (int64_t i = 0; i < v->runs.count; i++) {
+    const int64_t rows = v->runs.count;
+    struct {
+        double sum;
+        int64_t members;
+    } *cases = memory_alloc(sizeof *cases * (size_t)(rows + 1));
+    memset(cases, 0, sizeof *cases * (size_t)(rows + 1));
+    for (int64_t i = 0; i < rows; i++) {
         if (!counts(&v->rows[i], of)) continue;
-        double sum = 0;
-        int64_t members = 0;
-        bool first = true;
-        for (int64_t k = 0; k < v->runs.count; k++) {
-            if (!counts(&v->rows[k], of) || !same_case(v->rows[i].measured, v->rows[k].measured))
-                continue;
-            if (k < i) first = false;
-            sum += v->rows[k].relative_error;
-            members++;
-        }
-        if (first) errors[cases++] = sum / (double)members;
+        cases[v->rows[i].case_row].sum += v->rows[i].relative_error;
+        cases[v->rows[i].case_row].members++;
     }
-    return cases;
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        if (!counts(&v->rows[i], of) || cases[v->rows[i].case_row].members == 0) continue;
+        errors[count++] =
+            cases[v->rows[i].case_row].sum / (double)cases[v->rows[i].case_row].members;
+        cases[v->rows[i].case_row].members = 0;
+    }
+    free(cases);
+    return count;
 }
 
 bool validation_memory_counts(const struct validation_row *row) {
@@ -246,19 +306,34 @@ static int64_t memory_errors(const struct validation *v, const struct selection 
     return count;
 }
 
-/* Mean ln(measured / predicted) of row i's case; NaN unless i is its first row that counts. */
-static double case_log_error(const struct validation *v, int64_t i) {
-    if (!counts(&v->rows[i], &all_rows)) return NAN;
-    double sum = 0;
-    int64_t members = 0;
-    for (int64_t k = 0; k < v->runs.count; k++) {
-        if (!counts(&v->rows[k], &all_rows) || !same_case(v->rows[i].measured, v->rows[k].measured))
-            continue;
-        if (k < i) return NAN;
-        sum -= log1p(v->rows[k].relative_error);
-        members++;
+/* Mean ln(measured / predicted) of a case, at its first row that counts. */
+struct case_error {
+    const struct validation_row *row;
+    double log_error;
+    int64_t members;
+};
+
+static int64_t case_log_errors(const struct validation *v, struct case_error *cases) {
+    const int64_t rows = v->runs.count;
+    int64_t *place = memory_alloc(sizeof *place * (size_t)(rows + 1)), count = 0; /* from 1 */
+    memset(place, 0, sizeof *place * (size_t)(rows + 1));
+    for (int64_t i = 0; i < rows; i++) {
+        const struct validation_row *row = &v->rows[i];
+        if (!counts(row, &all_rows)) continue;
+        if (place[row->case_row] == 0) {
+            cases[count++] = (struct case_error){ .row = row };
+            place[row->case_row] = count;
+        }
+        cases[place[row->case_row] - 1].log_error -= log1p(row->relative_error);
+        cases[place[row->case_row] - 1].members++;
     }
-    return sum / (double)members;
+    free(place);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        cases[i].log_error /= (double)cases[i].members;
+        if (!cases[i].row->multimodal) cases[kept++] = cases[i];
+    }
+    return kept;
 }
 
 static bool same_setting(const struct validation_row *a, const struct validation_row *b) {
@@ -266,24 +341,34 @@ static bool same_setting(const struct validation_row *a, const struct validation
            strcmp(a->hardware, b->hardware) == 0;
 }
 
+static int compare_settings(const void *left, const void *right) {
+    const struct validation_row *a = ((const struct case_error *)left)->row,
+                                *b = ((const struct case_error *)right)->row;
+    int order = strcmp(a->measured->source, b->measured->source);
+    if (order == 0) order = strcmp(a->hardware, b->hardware);
+    if (order == 0) order = strcmp(a->stack->name, b->stack->name);
+    return order != 0 ? order : (a > b) - (a < b);
+}
+
+/* Of a setting with more cases each is paired with the next ones alone. */
+enum { PAIRS_OF_A_CASE = 1000 };
+
 static void compare_pairs(struct validation *v) {
     const int64_t rows = v->runs.count;
-    double *errors = memory_alloc(sizeof *errors * (size_t)(rows + 1));
-    double *apart = memory_alloc(sizeof *apart * (size_t)(rows * rows + 1));
+    struct case_error *cases = memory_alloc(sizeof *cases * (size_t)(rows + 1));
+    const int64_t count = case_log_errors(v, cases);
+    qsort(cases, (size_t)count, sizeof *cases, compare_settings);
+    const int64_t others = count < PAIRS_OF_A_CASE ? count : PAIRS_OF_A_CASE;
+    double *apart = memory_alloc(sizeof *apart * (size_t)(count * others + 1));
     struct pair_statistics *p = &v->pairs;
     *p = (struct pair_statistics){ .rms = NAN, .median = NAN, .p80 = NAN };
-    for (int64_t i = 0; i < rows; i++)
-        errors[i] = v->rows[i].multimodal ? NAN : case_log_error(v, i);
     double squares = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        bool counted = false; /* the setting, at its first pair's first row */
-        for (int64_t k = 0; k < i && !isnan(errors[i]); k++)
-            counted = counted || (!isnan(errors[k]) && same_setting(&v->rows[i], &v->rows[k]));
-        for (int64_t k = i + 1; k < rows && !isnan(errors[i]); k++) {
-            if (isnan(errors[k]) || !same_setting(&v->rows[i], &v->rows[k])) continue;
-            if (!counted) p->sources++;
-            counted = true;
-            apart[p->pairs] = fabs(errors[i] - errors[k]);
+    for (int64_t i = 0; i < count; i++) {
+        const bool begins = i == 0 || !same_setting(cases[i - 1].row, cases[i].row);
+        for (int64_t k = i + 1; k < count && k - i <= others; k++) {
+            if (!same_setting(cases[i].row, cases[k].row)) break;
+            p->sources += begins && k == i + 1;
+            apart[p->pairs] = fabs(cases[i].log_error - cases[k].log_error);
             squares += apart[p->pairs] * apart[p->pairs];
             p->pairs++;
         }
@@ -294,7 +379,7 @@ static void compare_pairs(struct validation *v) {
         p->median = gsl_stats_median_from_sorted_data(apart, 1, (size_t)p->pairs);
         p->p80 = gsl_stats_quantile_from_sorted_data(apart, 1, (size_t)p->pairs, 0.8);
     }
-    free(errors);
+    free(cases);
     free(apart);
 }
 
@@ -542,6 +627,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
     scenario_cache_destroy(cache);
+    find_cases(v);
     summarise_all(v);
     compare_pairs(v);
     return v;

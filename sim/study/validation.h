@@ -29,6 +29,7 @@ const char *memory_reading_name(enum memory_reading reading); /* "full card" */
 
 struct validation_row {
     const struct measured_run *measured;
+    int64_t case_row; /* the first row of its case */
     enum validation_skip skip;
     const char *skip_detail;                                     /* what exactly; may be NULL */
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
