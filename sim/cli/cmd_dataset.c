@@ -1,4 +1,5 @@
 /* cmd_dataset.c - `dataset stats`: what a data set looks like; `dataset import`: bring your own. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "results/plot.h"
@@ -206,6 +207,10 @@ static int import(struct cli *cli, const struct dataset_cli_options *o, const st
            d->status);
     for (int64_t i = 0; i < d->note_count; i++)
         printf("  note: %s\n", d->notes[i]);
+    if (d->tile_language_tokens_known && o->tile_language_tokens == 0)
+        printf("  note: a tile counts as %" PRId64 " language tokens; --tile-tokens N for a model "
+               "that makes others\n",
+               d->tile_language_tokens);
     return EXIT_DONE;
 }
 

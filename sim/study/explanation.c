@@ -42,6 +42,18 @@ static const char *advice_text(const struct execution *e, int class) {
     if (class == REPLAY_DATA && e->scenario->layout.zero_stage >= 2)
         return "fewer gathers and reductions beside the compute: larger micro-batches, a lower "
                "layout.zero_stage; a faster network where they are exposed";
+    if (class == REPLAY_DATA && e->scenario->layout.overlap_gradient_reduce)
+        return "a faster network between data-parallel ranks, or a larger global batch";
+    if (class == REPLAY_UPDATE && e->scenario->layout.zero_stage >= 1)
+        return "a larger global batch";
+    /* Copies that do not hide count as communication of the rank. */
+    if (class == REPLAY_TENSOR && e->scenario->training_fields.offload_blocks > 0)
+        return e->scenario->layout.tp > 1
+                   ? "fewer blocks in host memory (training.offload_blocks), a smaller layout.tp, "
+                     "or "
+                     "links that are faster inside the node"
+                   : "fewer blocks in host memory (training.offload_blocks): their copies are this "
+                     "time, as nothing is divided by tensors";
     if (class == REPLAY_LAUNCH && e->scenario->layout.tp > 1)
         return "more tokens a micro-batch, a smaller layout.tp; CUDA graphs or compiled layers "
                "(layout.stack megatron-bridge-2026, torchtitan)";
