@@ -19,12 +19,12 @@ static bool fitted_at_home(const struct cost_model *model, const struct stack *s
     return false;
 }
 
-/* How far off a factor of one's own is on the very runs that it was fitted on. */
+/* What the very runs that a factor of one's own was fitted on say against it. */
 static double misfit_at_home(const struct cost_model *model, const struct stack *stack) {
     double worst = 0;
     for (int64_t i = 0; stack != NULL && i < stack->factor_count; i++)
         if (stack_gpu_is(gpu_of(model), stack->factors[i].gpu))
-            worst = fmax(worst, stack->factors[i].fit_error);
+            worst = fmax(worst, stack_factor_doubt(&stack->factors[i]));
     return worst;
 }
 

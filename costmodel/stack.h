@@ -23,6 +23,10 @@
 /* Bounds of a kernel_time_factor. */
 #define STACK_FACTOR_LEAST 0.1
 #define STACK_FACTOR_MOST  10.0
+/* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be
+ * wrong. */
+#define STACK_USUAL_FACTOR_LEAST 0.8
+#define STACK_USUAL_FACTOR_MOST  1.5
 
 /* A run that a factor was fitted on; 0: its source does not say. */
 struct stack_run {
@@ -272,6 +276,9 @@ double stack_slowest_gpu_time(int64_t gpu_count);
 bool stack_same_speed(enum precision a, enum precision b);
 /* Is the hardware of the family: "h200-141g-sxm" of "h200", not of "h20". */
 bool stack_gpu_is(const char *gpu, const char *family);
+/* What a factor's rows leave open, as a fraction of the step: how far off it is on them, or how far
+ * it lies beyond those of most stacks, whichever is more. */
+double stack_factor_doubt(const struct stack_factor *factor);
 /* Time of the priced operator over the price of its kernel. */
 double stack_time_factor(const struct stack_use *use, const struct operator_work *work);
 /* HBM traffic over the fused kernel's; 1 for operators that are not memory bound. */

@@ -174,6 +174,12 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     return use;
 }
 
+double stack_factor_doubt(const struct stack_factor *factor) {
+    const double f = factor->kernel_time_factor;
+    return fmax(factor->fit_error,
+                fmax(log(f / STACK_USUAL_FACTOR_MOST), log(STACK_USUAL_FACTOR_LEAST / f)));
+}
+
 double stack_time_factor(const struct stack_use *use, const struct operator_work *work) {
     const struct stack *stack = use->stack;
     switch (work->communicator) {

@@ -31,13 +31,9 @@
 /* And a factor from what is usual on its GPU among other stacks: 1.483 times the median distance
  * (a standard deviation that one stack far off does not move) was 0.108 over the sixteen factors of
  * eleven stacks, the rows' share taken off 0.10; 0.099 and 0.09 since nanotron's is known. */
-#define STACK_WIDTH 0.10
-/* Kernel factors of most calibrated stacks lie between; farther off a row or its stack may be
- * wrong. */
-#define USUAL_FACTOR_LEAST 0.8
-#define USUAL_FACTOR_MOST  1.5
-#define NOTABLE_LAUNCHES   0.05 /* of a step */
-#define NOTABLE_MISFIT     0.25 /* of rows that one factor shall explain */
+#define STACK_WIDTH      0.10
+#define NOTABLE_LAUNCHES 0.05 /* of a step */
+#define NOTABLE_MISFIT   0.25 /* of rows that one factor shall explain */
 enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
 
 struct fit_row {
@@ -362,12 +358,12 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
     const double f = g->factor.kernel_time_factor;
     const char *where = arena_format(arena, "%s on %s, %s", g->stack->name, g->factor.gpu,
                                      precision_name(g->factor.precision));
-    if (f < USUAL_FACTOR_LEAST || f > USUAL_FACTOR_MOST)
+    if (f < STACK_USUAL_FACTOR_LEAST || f > STACK_USUAL_FACTOR_MOST)
         warn(fit,
              arena_format(arena,
                           "%s: a factor of %.3f is outside %.1f to %.1f, where most stacks lie; "
                           "look at the rows' layout, batch and step time",
-                          where, f, USUAL_FACTOR_LEAST, USUAL_FACTOR_MOST));
+                          where, f, STACK_USUAL_FACTOR_LEAST, STACK_USUAL_FACTOR_MOST));
     if (g->factor.fit_error > NOTABLE_MISFIT)
         warn(fit, arena_format(arena,
                                "%s: one factor leaves its rows %.0f %% off, and the band is no "
@@ -397,11 +393,14 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
     g->band = bands == NULL ? NAN
                             : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true,
                                                  true, lost_fraction);
-    if (!isnan(g->band)) g->band = fmax(g->band, g->factor.fit_error);
+    if (!isnan(g->band)) g->band = fmax(g->band, stack_factor_doubt(&g->factor));
+    /* Kernels of the factor before took another time for the same FLOP. */
+    const double faster = g->factor.kernel_time_factor / g->before_kernel,
+                 lost_before = fmin(fmax(1 - (1 - lost_fraction) * faster, 0), 1);
     g->band_before = bands == NULL
                          ? NAN
                          : step_band_fraction(bands, g->stack->name, g->factor.gpu,
-                                              g->was_calibrated, false, true, lost_fraction);
+                                              g->was_calibrated, false, true, lost_before);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {
