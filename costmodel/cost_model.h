@@ -183,7 +183,8 @@ double cost_model_moving_s(const struct cost_model *model, const struct operator
 const struct rule_list *cost_model_rules(const struct cost_model *model); /* all of them */
 /* The same operator alone on an idle GPU inside a CUDA graph, at boost clock: what microbenchmarks
  * measure and what a profile is checked against. A training step's GPU has settled at its power
- * limit and starts kernels from a stream, so cost_model_price() is never below it. */
+ * limit, starts kernels from a stream and waits for other ranks, so cost_model_price() is never
+ * below it. */
 struct price cost_model_price_isolated(const struct cost_model *model,
                                        const struct operator_work *work,
                                        const struct communicator *group);

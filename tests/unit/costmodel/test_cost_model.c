@@ -611,8 +611,30 @@ static void test_speed(void **state) {
     arena_destroy(arena);
 }
 
+/* The same collective alone, of a step's tensor-parallel group, and of its other groups. */
+static void test_ranks_are_waited_for(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct cost_model *model = make(arena, 100, 1000);
+    const struct communicator group = { 2, 1, 2, 1 }, alone = { 1, 1, 1, 1 };
+    const struct operator_work tensor = operator_collective("t", OPERATOR_ALL_REDUCE, PASS_FORWARD,
+                                                            COMMUNICATOR_TENSOR, 1e6),
+                               data = operator_collective("d", OPERATOR_ALL_REDUCE, PASS_FORWARD,
+                                                          COMMUNICATOR_DATA, 1e6);
+    const struct price isolated = cost_model_price_isolated(model, &tensor, &group),
+                       waits = cost_model_price(model, &tensor, &group);
+    assert_true(fabs(waits.seconds - isolated.seconds - 60e-6) < 1e-12);
+    assert_true(waits.network_s == waits.seconds);
+    assert_true(fabs(waits.efficiency * waits.seconds - isolated.efficiency * isolated.seconds) <
+                1e-12);
+    assert_true(cost_model_price(model, &tensor, &alone).seconds == 0);
+    assert_true(cost_model_price(model, &data, &group).seconds == isolated.seconds);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_are_waited_for),
         cmocka_unit_test(test_kernels_by_hand),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_fp8_recipes),

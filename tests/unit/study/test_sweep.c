@@ -65,7 +65,7 @@ static void check_row(struct sweep *sweep, int64_t index) {
 /* Of rows that are compared with a run of their own; under a sanitizer each takes four times as
  * long. */
 #ifdef __SANITIZE_ADDRESS__
-enum { ROW_STRIDE = 197, MIX_STRIDE = 601 };
+enum { ROW_STRIDE = 197, MIX_STRIDE = 1801 };
 #else
 enum { ROW_STRIDE = 23, MIX_STRIDE = 97 };
 #endif
@@ -215,7 +215,7 @@ static void test_limits_are_answered_by_replays(void **state) {
     struct sweep_options options = options_with(NULL, 2);
     options.top = 1;
     options.deadline_days = 0.0006;
-    options.budget_usd = 0.36;
+    options.budget_usd = 0.44;
     struct sweep *sweep = must_run(&options, LIMITS);
     struct sweep_decision d;
     sweep_decide(sweep, &d);
@@ -226,13 +226,13 @@ static void test_limits_are_answered_by_replays(void **state) {
         assert_true(sweep_row_is_replayed(answer));
         assert_true(answer->replayed_iterations > 1);
         assert_true(q == SWEEP_CHEAPEST_IN_TIME ? answer->total_days <= 0.0006
-                                                : answer->money_usd <= 0.36);
+                                                : answer->money_usd <= 0.44);
         for (int64_t i = 0; i < sweep->row_count; i++) {
             const struct sweep_row_record *row = &sweep->rows[i];
             if (!sweep_row_counts(sweep, i)) continue;
             if (q == SWEEP_CHEAPEST_IN_TIME && row->total_days <= 0.0006)
                 assert_true(row->money_usd >= answer->money_usd);
-            if (q == SWEEP_FASTEST_IN_BUDGET && row->money_usd <= 0.36)
+            if (q == SWEEP_FASTEST_IN_BUDGET && row->money_usd <= 0.44)
                 assert_true(row->total_days >= answer->total_days);
         }
     }
