@@ -178,6 +178,8 @@ struct stack {
     bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
+    double tensor_overlap_fraction; /* of gathers and scatters in runs with layout.tp_overlap,
+                                       beside what its factors hold (holds_tensor_overlap) */
     double context_hidden_fraction; /* of CP traffic that it exposes */
     double gather_time;             /* ZeRO-1 parameter gather over the ring's */
     double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */

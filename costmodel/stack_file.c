@@ -26,8 +26,8 @@ struct stack_fields {
         host_divided_forward_us, host_divided_backward_us, host_fp8_us, host_frozen_us;
     double attention_forward_time, attention_backward_time;
     const char *attention_gpu, *host_gpu;
-    double tensor_hidden_fraction, context_hidden_fraction, gather_time, overlap_cost,
-        data_overlap_cost;
+    double tensor_hidden_fraction, tensor_overlap_fraction, context_hidden_fraction, gather_time,
+        overlap_cost, data_overlap_cost;
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
         fp16_accumulate_bytes_moved, fp32_accumulate_bytes_moved;
@@ -158,6 +158,11 @@ static const struct field stack_rows[] = {
       NULL },
     { "tensor_hidden_fraction", FIELD_DOUBLE, AT(tensor_hidden_fraction), 0, 1, "0", "",
       "of the TP collectives that the layer rule exposes", NULL },
+    { "tensor_overlap_fraction", FIELD_DOUBLE, AT(tensor_overlap_fraction), 0, 1, "0", "",
+      "of the TP gathers and scatters of a run with layout.tp_overlap, beside what its factors "
+      "hold "
+      "(holds_tensor_overlap)",
+      NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
       "of the CP traffic that the layer rule exposes", NULL },
     { "gather_time", FIELD_DOUBLE, AT(gather_time), 0.1, 100, "1", "",
@@ -598,6 +603,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .blocking_launches_gpus = f.blocking_launches_gpus,
         .overlaps_interleaved_sends = f.overlaps_interleaved_sends,
         .tensor_hidden_fraction = f.tensor_hidden_fraction,
+        .tensor_overlap_fraction = f.tensor_overlap_fraction,
         .context_hidden_fraction = f.context_hidden_fraction,
         .gather_time = f.gather_time,
         .overlap_cost = f.overlap_cost,

@@ -117,6 +117,11 @@ static int64_t pieces_ns(const struct price_table *table, const struct operator_
                                         .seconds);
 }
 
+/* Of an exposed collective, as the stack has it of its runs with the overlap. */
+static int64_t hidden_as_stated_ns(const struct stack *stack, int64_t wire_ns) {
+    return stack == NULL ? 0 : llround(stack->tensor_overlap_fraction * (double)wire_ns);
+}
+
 static void overlap(const struct price_table *table, const struct operator_work *matmul,
                     const struct rule_place *place, bool gather, struct operator_time *compute,
                     struct operator_time *collective) {
@@ -130,11 +135,25 @@ static void overlap(const struct price_table *table, const struct operator_work 
     const int64_t saved_ns = compute->ns + hidden_ns - together_ns;
     if (saved_ns <= 0) return;
     if (!table->scenario->layout_fields.tp_overlap) {
-        collective->ns = wire_ns + saved_ns;
+        const int64_t stated_ns = hidden_as_stated_ns(table->scenario->stack, wire_ns);
+        collective->ns = wire_ns + (saved_ns > stated_ns ? saved_ns - stated_ns : 0);
         return;
     }
     compute->ns = together_ns;
     collective->ns = wire_ns - hidden_ns;
+}
+
+/* The matmul that an exposed gather or scatter i may run beside; -1: none. */
+static int64_t matmul_beside(const struct operator_list *list,
+                             const struct operator_time *operators, int64_t i) {
+    const struct operator_work *work = &list->operators[i];
+    if (work->communicator != COMMUNICATOR_TENSOR || operators[i].stream != STREAM_EXPOSED)
+        return -1;
+    if (work->kind != OPERATOR_ALL_GATHER && work->kind != OPERATOR_REDUCE_SCATTER) return -1;
+    const int64_t beside = work->kind == OPERATOR_ALL_GATHER ? i + 1 : i - 1;
+    if (beside < 0 || beside >= list->count || list->operators[beside].kind != OPERATOR_MATMUL)
+        return -1;
+    return beside;
 }
 
 static void overlap_tensor_parallel(const struct price_table *table,
@@ -142,16 +161,19 @@ static void overlap_tensor_parallel(const struct price_table *table,
                                     const struct rule_place *place,
                                     struct operator_time *operators) {
     for (int64_t i = 0; i < list->count; i++) {
-        const struct operator_work *work = &list->operators[i];
-        if (work->communicator != COMMUNICATOR_TENSOR || operators[i].stream != STREAM_EXPOSED)
-            continue;
-        const bool gather = work->kind == OPERATOR_ALL_GATHER;
-        const int64_t beside = gather ? i + 1 : i - 1;
-        if (!gather && work->kind != OPERATOR_REDUCE_SCATTER) continue;
-        if (beside < 0 || beside >= list->count || list->operators[beside].kind != OPERATOR_MATMUL)
-            continue;
-        overlap(table, &list->operators[beside], place, gather, &operators[beside], &operators[i]);
+        const int64_t beside = matmul_beside(list, operators, i);
+        if (beside < 0) continue;
+        overlap(table, &list->operators[beside], place,
+                list->operators[i].kind == OPERATOR_ALL_GATHER, &operators[beside], &operators[i]);
     }
+}
+
+/* What the factors of the stack do not hold of it. */
+static void hide_as_stated(const struct stack *stack, const struct operator_list *list,
+                           struct operator_time *operators) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (matmul_beside(list, operators, i) >= 0)
+            operators[i].ns -= hidden_as_stated_ns(stack, operators[i].ns);
 }
 
 /* A run that does as those that its stack's factors hold is priced without. */
@@ -217,7 +239,10 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
     ballast_check(ring_precedes_attention(&list, out));
-    if (counts_tensor_overlap(s)) overlap_tensor_parallel(table, &list, &place, out->operators);
+    if (counts_tensor_overlap(s))
+        overlap_tensor_parallel(table, &list, &place, out->operators);
+    else if (s->layout_fields.tp_overlap)
+        hide_as_stated(s->stack, &list, out->operators);
     for (int64_t i = 0; i < list.count; i++)
         if (out->operators[i].stream == STREAM_COMPUTE) compute_ns += out->operators[i].ns;
     out->fixed_ns = list_makespan_ns(out->operators, out->count);

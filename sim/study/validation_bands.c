@@ -26,9 +26,9 @@
  * stack was read from, whatever their kind; of text models, for those of others are too few.
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
- * to come may be of a source like any of these, whichever has the most rows. Of multimodal models
- * it is over the rows alone: by sources their band would be wider than a reader can use
- * (docs/MODEL.md, section 9).
+ * to come may be of a source like any of these, whichever has the most rows. Of stacks without
+ * their factors and of multimodal models it is over the rows alone: by sources these bands would be
+ * wider than a reader can use (docs/MODEL.md, section 9).
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -128,7 +128,7 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         const struct validation_row *row = &v->rows[i];
         if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        const bool rows_alone = c->what == BAND_MULTIMODAL;
+        const bool rows_alone = c->what == BAND_RELATIVE || c->what == BAND_MULTIMODAL;
         list[count++] =
             (struct residual){ residual_of(c, i), 1, rows_alone ? 1 : share_of_source(c, i) };
     }
