@@ -176,10 +176,10 @@ static bool load_bands(struct arena *arena, const char *search_directory, struct
 }
 
 /* A GPU with a relative's curves: their fractions were measured at other peaks. */
-static bool has_other_peaks(struct arena *arena, const char *search_directory,
+static bool has_other_peaks(struct arena *arena, const char *search_directory, const char *hardware,
                             const struct cost_model *model) {
     const struct gpu *own = &model->gpu;
-    if (strcmp(own->name, model->efficiency.gpu) == 0) return false;
+    if (strcmp(hardware, model->efficiency.gpu) == 0) return false; /* the shipped one itself */
     struct error unknown = { 0 };
     struct gpu of_curves;
     struct json *json =
@@ -206,7 +206,8 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
         curves = load_curves(arena, search_directory, file, gpu.curves, err);
     if (curves) model = cost_model_create_from(arena, file, curves, network, err);
     if (model) {
-        if (has_other_peaks(arena, search_directory, model)) model->efficiency.derived = true;
+        if (has_other_peaks(arena, search_directory, hardware, model))
+            model->efficiency.derived = true;
         note_file(arena, model, "hardware", file);
         note_file(arena, model, "curves", curves);
     }
@@ -547,6 +548,13 @@ static void rule_collective(const struct cost_model *model, const struct operato
     p->efficiency = fmin(ideal_s / p->seconds, 1);
 }
 
+static void wait_for_ranks(const struct operator_work *work, struct price *p) {
+    if (work->communicator != COMMUNICATOR_TENSOR || !(p->seconds > 0)) return;
+    p->efficiency *= p->seconds / (p->seconds + RANK_WAIT_S);
+    p->seconds += RANK_WAIT_S;
+    p->network_s += RANK_WAIT_S;
+}
+
 static void apply_rule(const struct cost_model *model, const struct operator_work *work,
                        const struct communicator *group, const struct rule *rule, struct price *p) {
     if (!(p->seconds > 0)) return; /* nothing to do stays so */
@@ -559,9 +567,10 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
         break;
     case RULE_EFFICIENCY:
     case RULE_BANDWIDTH:
-        if (operator_is_collective(work->kind))
+        if (operator_is_collective(work->kind)) {
             rule_collective(model, work, group, rule, p);
-        else
+            wait_for_ranks(work, p); /* nccl-tests' figures are without */
+        } else
             rule_kernel(model, work, rule, p);
         break;
     }
@@ -569,13 +578,6 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
     if (!isnan(rule->band_fraction)) p->band_fraction = rule->band_fraction;
     p->source = rule->text;
     p->rule = rule;
-}
-
-static void wait_for_ranks(const struct operator_work *work, struct price *p) {
-    if (work->communicator != COMMUNICATOR_TENSOR || !(p->seconds > 0)) return;
-    p->efficiency *= p->seconds / (p->seconds + RANK_WAIT_S);
-    p->seconds += RANK_WAIT_S;
-    p->network_s += RANK_WAIT_S;
 }
 
 /* Seconds of traffic besides; 0 of other operators. */

@@ -218,7 +218,9 @@ static bool check_acts(const struct json *json, struct arena *arena, const struc
     for (int64_t i = 0; i < index; i++)
         if (covers(&rules[i], &rules[index]))
             return json_error(json, rules[index].node, err,
-                              arena_format(arena, "put it before rule %ld", (long)(i + 1)),
+                              covers(&rules[index], &rules[i])
+                                  ? "leave one of them out"
+                                  : arena_format(arena, "put it before rule %ld", (long)(i + 1)),
                               "the rule never decides: rule %ld matches all that it does",
                               (long)(i + 1));
     return true;

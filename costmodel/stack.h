@@ -164,7 +164,7 @@ struct stack {
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
     bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
     bool pads_matmuls;         /* its compiler pads odd rows of unfused attention's scores */
-    bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides nothing more */
+    bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides no more than stated */
     bool overlap_tensor;       /* layout.tp_overlap of runs that do not say */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
     bool waits_for_sends; /* a stage computes nothing while it sends */

@@ -174,10 +174,12 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     return use;
 }
 
+#define MOST_DOUBT 0.99 /* a step takes some time */
+
 double stack_factor_doubt(const struct stack_factor *factor) {
-    const double f = factor->kernel_time_factor;
-    return fmax(factor->fit_error,
-                fmax(log(f / STACK_USUAL_FACTOR_MOST), log(STACK_USUAL_FACTOR_LEAST / f)));
+    const double f = factor->kernel_time_factor,
+                 beyond = fmax(1 - STACK_USUAL_FACTOR_MOST / f, STACK_USUAL_FACTOR_LEAST / f - 1);
+    return fmax(factor->fit_error, fmin(beyond, MOST_DOUBT));
 }
 
 double stack_time_factor(const struct stack_use *use, const struct operator_work *work) {

@@ -184,7 +184,7 @@ static const struct field stack_rows[] = {
       "a measured row's sequences are packed samples unless it says how long those are", NULL },
     { "holds_tensor_overlap", FIELD_BOOL, AT(holds_tensor_overlap), 0, 0, "false", "",
       "its factors, or those it borrows, are of runs with layout.tp_overlap, priced without: "
-      "nothing more hides",
+      "no more hides than tensor_overlap_fraction",
       NULL },
     { "overlap_tensor", FIELD_BOOL, AT(overlap_tensor), 0, 0, "false", "",
       "its usual runs set layout.tp_overlap; with holds_tensor_overlap one that does not takes "

@@ -532,7 +532,7 @@ void standing_assumptions(struct reader *r) {
         s->stack->holds_tensor_overlap && (s->layout_fields.tp_overlap || s->stack->overlap_tensor))
         scenario_assume(r, arena_format(s->arena,
                                         "the factors of stack %s are of runs with tp_overlap: it "
-                                        "hides nothing more, and %s",
+                                        "hides no more than the stack states, and %s",
                                         s->stack->name,
                                         s->stack->overlap_tensor
                                             ? "without it collectives take longer by what it saves"

@@ -190,9 +190,11 @@ static const char *contradiction_of_name(const struct measured_context *context,
     if (run->hidden < 1 || measured_is_diffusion(run) || !public_shape(context, run, &shape) ||
         (run->hidden == shape.hidden && (run->layers < 1 || run->layers == shape.layers)))
         return NULL;
-    return arena_format(
-        context->arena, "model: %s has %ld blocks of %ld, not %ld of %ld: as the row's cells say",
-        shape.name, (long)shape.layers, (long)shape.hidden, (long)run->layers, (long)run->hidden);
+    const char *own =
+        run->layers < 1 ? "blocks" : arena_format(context->arena, "%ld", (long)run->layers);
+    return arena_format(context->arena,
+                        "model: %s has %ld blocks of %ld, not %s of %ld: as the row's cells say",
+                        shape.name, (long)shape.layers, (long)shape.hidden, own, (long)run->hidden);
 }
 
 int64_t measured_public_tie(const struct measured_context *context,

@@ -337,8 +337,8 @@ static int64_t case_log_errors(const struct validation *v, struct case_error *ca
 }
 
 static bool same_setting(const struct validation_row *a, const struct validation_row *b) {
-    return strcmp(a->measured->source, b->measured->source) == 0 && a->stack == b->stack &&
-           strcmp(a->hardware, b->hardware) == 0;
+    return strcmp(a->measured->source, b->measured->source) == 0 &&
+           strcmp(a->stack->name, b->stack->name) == 0 && strcmp(a->hardware, b->hardware) == 0;
 }
 
 static int compare_settings(const void *left, const void *right) {
