@@ -160,8 +160,7 @@ static const struct field stack_rows[] = {
       "of the TP collectives that the layer rule exposes", NULL },
     { "tensor_overlap_fraction", FIELD_DOUBLE, AT(tensor_overlap_fraction), 0, 1, "0", "",
       "of the TP gathers and scatters of a run with layout.tp_overlap, beside what its factors "
-      "hold "
-      "(holds_tensor_overlap)",
+      "hold (holds_tensor_overlap)",
       NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
       "of the CP traffic that the layer rule exposes", NULL },

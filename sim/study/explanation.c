@@ -49,9 +49,8 @@ static const char *advice_text(const struct execution *e, int class) {
     /* Copies that do not hide count as communication of the rank. */
     if (class == REPLAY_TENSOR && e->scenario->training_fields.offload_blocks > 0)
         return e->scenario->layout.tp > 1
-                   ? "fewer blocks in host memory (training.offload_blocks), a smaller layout.tp, "
-                     "or "
-                     "links that are faster inside the node"
+                   ? "fewer blocks in host memory (training.offload_blocks), a smaller "
+                     "layout.tp, or links that are faster inside the node"
                    : "fewer blocks in host memory (training.offload_blocks): their copies are this "
                      "time, as nothing is divided by tensors";
     if (class == REPLAY_LAUNCH && e->scenario->layout.tp > 1)
