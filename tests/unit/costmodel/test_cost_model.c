@@ -157,9 +157,10 @@ static void test_kernels_by_hand(void **state) {
         if (fabs(isolated.seconds - cases[i].isolated_s) > 1e-9 * cases[i].isolated_s)
             fail_msg("%s: isolated %.9g s, want %.9g", cases[i].name, isolated.seconds,
                      cases[i].isolated_s);
-        if (fabs(step.seconds - cases[i].step_s) > 1e-9 * cases[i].step_s)
-            fail_msg("%s: in a step %.9g s, want %.9g", cases[i].name, step.seconds,
-                     cases[i].step_s);
+        /* and the kernels that no operator stands for */
+        const double step_s = cases[i].step_s > 0 ? cases[i].step_s + 8e-6 : 0;
+        if (fabs(step.seconds - step_s) > 1e-9 * step_s)
+            fail_msg("%s: in a step %.9g s, want %.9g", cases[i].name, step.seconds, step_s);
         if (step.bound != cases[i].bound)
             fail_msg("%s: bound %d, want %d", cases[i].name, step.bound, cases[i].bound);
         if (step.seconds != step.launch_s + fmax(step.compute_s, step.memory_s))
