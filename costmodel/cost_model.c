@@ -64,6 +64,7 @@ struct cost_model {
     const char *profile_id;
     double streaming_fraction[OPERATOR_KIND_COUNT][PASS_COUNT];
     struct stack_use stack;
+    double encoder_factor;   /* of the stack's; 1: the model writes text, or nothing is stated */
     double slowest_gpu_time; /* of a stack's kernels that compute, over the median GPU's */
     struct rule_list rules;
     const struct step_bands *bands; /* NULL: none */
@@ -121,6 +122,7 @@ struct cost_model *cost_model_create_from(struct arena *arena, const struct json
     model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
     fill_streaming(model);
     model->rules = model->gpu.rules;
+    model->encoder_factor = 1;
     return model;
 }
 
@@ -236,6 +238,7 @@ struct cost_model *cost_model_create_beside(struct arena *arena, const char *sea
     model->rules = model->gpu.rules;
     model->stack = (struct stack_use){ 0 };
     model->slowest_gpu_time = 0;
+    model->encoder_factor = 1;
     model->file_count = GPU_FILES;
     if (!cluster_network_check(network, err)) return NULL;
     collective_rates_fill(&model->rates, &model->gpu, &model->efficiency.collectives, network);
@@ -437,16 +440,33 @@ static struct price price_of(const struct cost_model *model,
     }
 }
 
+/* What runs like this one took more than their stacks say, by other sources' runs. */
+static double usual_encoder_factor(const struct stack *stack, const struct step_bands *bands) {
+    const bool none = stack == NULL || stack->held_back || stack->simulated ||
+                      stack->multimodal_band > 0 || bands == NULL || isnan(bands->encoder_factor);
+    return none ? 1 : bands->encoder_factor;
+}
+
+static double usual_factor(const struct stack *stack, const struct step_bands *bands) {
+    return stack != NULL && stack->uncalibrated && bands != NULL ? bands->uncalibrated_stack_factor
+                                                                 : 1;
+}
+
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
-                          enum precision precision) {
+                          enum precision precision, bool writes_text) {
     model->stack = stack_on(stack, model->gpu.name, precision);
-    if (stack != NULL && stack->uncalibrated && model->bands != NULL)
-        model->stack.kernel_time_factor *= model->bands->uncalibrated_stack_factor;
+    model->encoder_factor = writes_text ? 1 : usual_encoder_factor(stack, model->bands);
+    model->stack.kernel_time_factor *=
+        model->encoder_factor != 1 ? model->encoder_factor : usual_factor(stack, model->bands);
     model->slowest_gpu_time = stack_slowest_gpu_time(model->rates.network.gpu_count);
 }
 
 struct stack_use cost_model_stack(const struct cost_model *model) {
     return model->stack;
+}
+
+double cost_model_encoder_factor(const struct cost_model *model) {
+    return model->encoder_factor;
 }
 
 const struct step_bands *cost_model_bands(const struct cost_model *model) {

@@ -110,12 +110,15 @@ struct cost_model_file {
 /* Those that cost_model_create() read, in its order. */
 const struct cost_model_file *cost_model_files(const struct cost_model *model, int64_t *count);
 /* cost_model_price() from here on gives what this stack (stack.h, borrowed; NULL: none) makes of
- * the profile when its matmuls are of this precision. Before any thread prices. */
+ * the profile when its matmuls are of this precision, for a model that writes text or for one of
+ * encoders or diffusion. Before any thread prices. */
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
-                          enum precision precision);
-/* That stack and its factors: of one that nothing was fitted for with what such stacks take more
- * (step_band.h). */
+                          enum precision precision, bool writes_text);
+/* That stack and its factors: of one that nothing was fitted for, and of models that write no
+ * text, with what such runs take more (step_band.h). */
 struct stack_use cost_model_stack(const struct cost_model *model);
+/* What kernels take more because the model writes no text; 1: nothing. */
+double cost_model_encoder_factor(const struct cost_model *model);
 enum band_kin {
     KIN_LIKE_MEASURED, /* a text decoder on the stack's backend, as the runs it was fitted on */
     KIN_OFF_STACK,     /* on another backend or stack: the width of an uncalibrated stack */

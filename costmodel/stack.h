@@ -225,6 +225,7 @@ struct stack {
      * uncalibrated_stack_factor of step_band.h more. What is tried or held back in its place is
      * not. */
     bool uncalibrated;
+    bool held_back; /* what encoders take more is found from this one, so they take none of it */
     struct stack_factor *factors;
     int64_t factor_count;
     const struct stack *const *known; /* all stacks of the folder: what is usual on a GPU */

@@ -9,7 +9,7 @@ struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
     double multimodal, multimodal_low, multimodal_median, multimodal_high, unknown, lost_least,
-        unknown_stack_factor, uncalibrated_stack_factor;
+        unknown_stack_factor, uncalibrated_stack_factor, encoder_factor;
     double calibrated_pair, relative_pair;
     const cJSON *calibrated_on, *stacks;
 };
@@ -41,6 +41,8 @@ static const struct field bands_rows[] = {
       "what these take over the prediction of the stack that stands in", NULL },
     { "uncalibrated_stack_factor", FIELD_DOUBLE, AT(uncalibrated_stack_factor), 0.1, 10, "1", "",
       "what kernels of a stack without factors of its own take over what it borrows", NULL },
+    { "encoder_factor", FIELD_DOUBLE, AT(encoder_factor), 0.1, 10, "null", "",
+      "what kernels of encoders alone, of pairs of them and of diffusion take over theirs", NULL },
     { "memory", FIELD_DOUBLE, AT(memory), 0.001, 10, "null", "", "peak memory, of all stacks",
       NULL },
     { "calibrated_pair", FIELD_DOUBLE, AT(calibrated_pair), 0.001, 10, "null", "",
@@ -104,6 +106,7 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
         .lost_least = f.lost_least,
         .unknown_stack_factor = f.unknown_stack_factor,
         .uncalibrated_stack_factor = f.uncalibrated_stack_factor,
+        .encoder_factor = f.encoder_factor,
         .memory = f.memory,
         .pair = { f.relative_pair, f.calibrated_pair },
         .calibrated_on = texts(arena, f.calibrated_on),

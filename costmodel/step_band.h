@@ -46,6 +46,10 @@ struct step_bands {
     /* What a stack that nothing was fitted for takes over its prediction: the median of what the
      * calibrated ones took over theirs without their own factors. 1 where nothing is stated. */
     double uncalibrated_stack_factor;
+    /* What kernels of models that write no text (encoders alone, pairs of encoders, diffusion) take
+     * over their prediction, whatever the stack and in place of the factor above: the median of
+     * the sources that measured such. NaN: not stated. */
+    double encoder_factor;
     double memory; /* NaN: not stated */
     double
         pair[2]; /* [calibrated]: ln of the times of two runs against each other; NaN: not stated */

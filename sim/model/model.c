@@ -375,6 +375,12 @@ bool model_is_text_decoder(const struct model *model) {
            !model->modules[MODULE_LANGUAGE].bidirectional;
 }
 
+bool model_writes_text(const struct model *model) {
+    const struct module *language = &model->modules[MODULE_LANGUAGE];
+    return language->layer_count > 0 && !language->bidirectional && !language->headless &&
+           model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0;
+}
+
 static bool has_adapters(const struct model *model, int64_t layer_index) {
     const struct layer *layer = &model->layers[layer_index];
     return layer_kind_is_block(layer->kind) && model->modules[layer->module_index].adapter_rank > 0;

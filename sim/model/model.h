@@ -353,6 +353,9 @@ int64_t model_parameters(const struct model *model);
 bool model_computes_in(const struct model *model, enum precision precision);
 /* No encoder of images, no diffusion decoder, and no encoder by itself. */
 bool model_is_text_decoder(const struct model *model);
+/* A decoder of text with a loss of each token, whatever stands before it: no encoder alone, no pair
+ * of them, no diffusion. */
+bool model_writes_text(const struct model *model);
 /* Layers count from 0. A layer needs its input gradient if any layer before it is trainable or has
  * adapters, or it has some: the first adapted block's, which nothing reads, is counted as the
  * others' (PEFT's checkpointed blocks compute it). */

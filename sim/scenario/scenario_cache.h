@@ -30,7 +30,7 @@ const struct cost_model *scenario_cache_cost_model(struct scenario_cache *cache,
                                                    const char *directory, const char *hardware,
                                                    const struct cluster_network *network,
                                                    const struct stack *stack,
-                                                   enum precision precision,
+                                                   enum precision precision, bool writes_text,
                                                    const struct json *json, const cJSON *rules,
                                                    struct error *err);
 const struct stack *scenario_cache_stack(struct scenario_cache *cache, const char *directory,

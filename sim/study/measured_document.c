@@ -533,12 +533,23 @@ static void add_training(cJSON *root, struct measured_row *row) {
                             (double)((row->recompute_layers + parts - 1) / parts));
 }
 
-/* What stands in for an unknown stack is one that was worth describing; most are slower. */
+/* As model_writes_text() of what add_model() has written. */
+static bool writes_text(const cJSON *root) {
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model"),
+                *definition = cJSON_GetObjectItemCaseSensitive(model, "definition"),
+                *language = cJSON_GetObjectItemCaseSensitive(definition, "language");
+    return language != NULL && !cJSON_HasObjectItem(language, "bidirectional") &&
+           !cJSON_HasObjectItem(language, "headless");
+}
+
+/* What stands in for an unknown stack is one that was worth describing; most are slower. What
+ * encoders take more is that of all stacks, known or not. */
 static void add_rules(cJSON *root, struct measured_row *row) {
+    const struct step_bands *bands = row->context->bands;
     double factor = row->context->unknown_stack_factor;
-    if (row->out->stack->uncalibrated && row->context->bands != NULL && factor != 1)
-        factor /=
-            row->context->bands->uncalibrated_stack_factor; /* the stand-in has that already */
+    if (bands != NULL && !isnan(bands->encoder_factor) && !writes_text(root)) return;
+    if (row->out->stack->uncalibrated && bands != NULL && factor != 1)
+        factor /= bands->uncalibrated_stack_factor; /* the stand-in has that already */
     const bool none = strcmp(row->out->layout_stack, "none") == 0; /* nothing stands in */
     if (row->out->known_stack || none || factor == 1) return;
     cJSON *rule = cJSON_CreateObject();

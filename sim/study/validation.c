@@ -98,10 +98,17 @@ static void predict_memory(const struct execution *e, struct arena *arena,
     row->memory_relative_error = row->predicted_peak_GiB / r->peak_mem_GiB - 1;
 }
 
-static void find_calibration(const struct measured_scenario *scenario, struct arena *arena,
+static void find_calibration(const struct measured_scenario *scenario,
+                             const struct step_bands *bands, struct arena *arena,
                              struct validation_row *row) {
     const char *id = calibration_row(scenario->stack, scenario->gpu, row->measured);
     row->calibrated_on = id != NULL;
+    if (row->finds_encoder_factor && !scenario->stack->held_back && bands != NULL &&
+        step_band_lists(bands->calibrated_on, row->measured->row_id)) {
+        row->calibrated_on = true;
+        add_note(row, "one of the runs that encoder_factor of scenarios/bands.json was found "
+                      "from: no prediction");
+    }
     if (id != NULL && strcmp(id, row->measured->row_id) != 0)
         add_note(row, arena_format(arena,
                                    "the run that its stack was fitted on as row \"%.60s\", by the "
@@ -133,6 +140,9 @@ static void predict(const struct scenario_options *options, struct measured_scen
     const double lost = row->lost_fraction = 1 - p->hfu_fraction;
     double band = p->band_fraction;
     row->multimodal = !model_is_text_decoder(e->scenario->model);
+    row->finds_encoder_factor = !model_writes_text(e->scenario->model) &&
+                                !(scenario->stack->multimodal_band > 0) &&
+                                !scenario->stack->simulated;
     const struct step_doubt doubt = replay_doubt(p);
     if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, doubt))
         band = cost_model_step_band_of_source(model, r->source, doubt);
@@ -145,7 +155,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->band_low_s = row->predicted_s * (1 - band);
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;
-    find_calibration(scenario, arena, row);
+    find_calibration(scenario, bands, arena, row);
     row->memory_used = memory_used(scenario->stack, r->row_id);
     predict_memory(e, arena, row);
     execution_destroy(e);
@@ -434,6 +444,7 @@ static struct stack *without_own_factors(struct arena *arena, const struct stack
         if (!own) copy->factors[copy->factor_count++] = stack->factors[k];
     }
     copy->uncalibrated = false; /* what the others' share more is found from these */
+    copy->held_back = true;
     return copy;
 }
 

@@ -44,6 +44,7 @@ struct validation_row {
     bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
     bool known_stack;                   /* by name, itself or a relative */
     bool multimodal;                    /* no text decoder; of a skipped row, by its modality */
+    bool finds_encoder_factor;          /* of those that what encoders take more is found from */
     const struct stack *stack;          /* NULL when skipped before it was chosen */
     const char **notes;                 /* what was filled in; NULL at the end */
     double predicted_peak_GiB,

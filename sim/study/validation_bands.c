@@ -10,7 +10,8 @@
  * predicted, on stacks that state no band of their own for them. A stack whose attention kernel is
  * not in the profiles has a factor for it (attention_fitted). Without, its rows would be predicted
  * by a kernel that is known to be another; nobody is told that, so they count as runs of an unknown
- * stack only.
+ * stack only. Of the fourth, those that write no text take the factor that the other sources of
+ * such found (encoder_factor): the median of what each took, in the mean, over its predictions.
  *
  * The width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
  * of those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack
@@ -181,8 +182,8 @@ static double over_held_back(const struct validation *named, const struct valida
     int64_t rows = 0;
     for (int64_t k = 0; k < named->runs.count; k++) {
         const struct validation_row *row = &named->rows[k];
-        if (!row->calibrated_on || row->stack != named->rows[i].stack ||
-            isnan(held->rows[k].relative_error))
+        if (!row->calibrated_on || row->finds_encoder_factor ||
+            row->stack != named->rows[i].stack || isnan(held->rows[k].relative_error))
             continue;
         if (rows == 0 && k != i) return NAN;
         sum -= log1p(held->rows[k].relative_error);
@@ -218,6 +219,52 @@ static double *factors_by_row(const struct validation *named, const struct valid
     for (int64_t i = 0; i < rows; i++)
         factors[i] =
             held == NULL ? 1 : held_back_factor(named, held, what, named->rows[i].measured->source);
+    return factors;
+}
+
+/* ---- models that write no text ---- */
+
+/* Mean ln(measured / predicted) of the rows of row i's source; NaN unless i is the first. */
+static double over_of_source(const struct validation *held, int64_t i) {
+    double sum = 0;
+    int64_t rows = 0;
+    for (int64_t k = 0; k < held->runs.count; k++) {
+        const struct validation_row *row = &held->rows[k];
+        if (!row->finds_encoder_factor || isnan(row->relative_error) ||
+            strcmp(row->measured->source, held->rows[i].measured->source) != 0)
+            continue;
+        if (rows == 0 && k != i) return NAN;
+        sum -= log1p(row->relative_error);
+        rows++;
+    }
+    return rows > 0 ? sum / (double)rows : NAN;
+}
+
+/* By the sources but this one (NULL: by all); NaN without any. */
+static double encoder_factor(const struct validation *held, const char *but_source) {
+    double *logs = memory_alloc(sizeof *logs * (size_t)(held->runs.count + 1));
+    size_t count = 0;
+    for (int64_t i = 0; i < held->runs.count; i++) {
+        if (but_source != NULL && strcmp(held->rows[i].measured->source, but_source) == 0) continue;
+        const double over = over_of_source(held, i);
+        if (!isnan(over)) logs[count++] = over;
+    }
+    gsl_sort(logs, 1, count);
+    const double factor = count > 0 ? exp(gsl_stats_median_from_sorted_data(logs, 1, count)) : NAN;
+    free(logs);
+    return factor;
+}
+
+/* Of the held-back predictions: what others of such models took; of all else, as is predicted. */
+static double *multimodal_factors(const struct validation *v, const struct validation *held) {
+    double *factors = arena_array(v->arena, double, v->runs.count + 1);
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        const struct validation_row *row = &held->rows[i];
+        factors[i] = v->rows[i].predicted_s / row->predicted_s;
+        if (!row->finds_encoder_factor) continue;
+        const double others = encoder_factor(held, row->measured->source);
+        factors[i] = isnan(others) ? 1 : others;
+    }
     return factors;
 }
 
@@ -286,7 +333,8 @@ static void add_sources(cJSON *band, const struct class *c, const struct validat
 static void add_calibration_rows(cJSON *o, const struct validation *v) {
     cJSON *ids = cJSON_AddArrayToObject(o, "calibrated_on");
     for (int64_t i = 0; i < v->runs.count; i++)
-        if (v->rows[i].calibrated_on)
+        if (v->rows[i].calibrated_on || (v->rows[i].finds_encoder_factor &&
+                                         !isnan(v->rows[i].relative_error)))
             cJSON_AddItemToArray(ids, cJSON_CreateString(v->rows[i].measured->row_id));
 }
 
@@ -348,8 +396,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
                                     factors_by_row(v, no_factors, BAND_RELATIVE) },
                        unknown = { no_name, BAND_UNKNOWN,
                                    factors_by_row(v, no_name, BAND_UNKNOWN) },
-                       multimodal = { v, BAND_MULTIMODAL,
-                                      factors_by_row(v, NULL, BAND_MULTIMODAL) };
+                       multimodal = { no_factors, BAND_MULTIMODAL,
+                                      multimodal_factors(v, no_factors) };
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
     pooled_by_range(&relative, &relative_inside, &relative_outside);
@@ -371,6 +419,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     add_width(o, "lost_least", least_lost(&calibrated, least_lost(&relative, 1)));
     add_width(o, "unknown_stack_factor", held_back_factor(v, no_name, BAND_UNKNOWN, NULL));
     add_width(o, "uncalibrated_stack_factor", held_back_factor(v, no_factors, BAND_RELATIVE, NULL));
+    const double of_encoders = encoder_factor(no_factors, NULL);
+    if (!isnan(of_encoders)) add_width(o, "encoder_factor", of_encoders);
     const double memory = memory_width(v);
     if (!isnan(memory)) add_width(o, "memory", memory);
     if (v->pairs.pairs > 0) {

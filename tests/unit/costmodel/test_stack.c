@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include "costmodel/cost_model.h"
 #include "costmodel/stack.h"
+#include "costmodel/step_band.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 
@@ -297,7 +298,7 @@ static void test_prices(void **state) {
     struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
     struct cost_model *plain = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
     struct cost_model *with = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
-    cost_model_use_stack(with, stack, PRECISION_BF16);
+    cost_model_use_stack(with, stack, PRECISION_BF16, true);
     const struct communicator group = { 8, 1, 8, 1 };
     const struct operator_work works[] = {
         operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 4096, 4096, 4096),
@@ -368,8 +369,8 @@ static void test_uncalibrated(void **state) {
     struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
     struct cost_model *more = cost_model_create(arena, SCENARIOS, "h200-141g-sxm", &network, &err);
     struct cost_model *plain = cost_model_create(arena, SCENARIOS, "h200-141g-sxm", &network, &err);
-    cost_model_use_stack(more, borrowing, PRECISION_BF16);
-    cost_model_use_stack(plain, &as_fitted, PRECISION_BF16);
+    cost_model_use_stack(more, borrowing, PRECISION_BF16, true);
+    cost_model_use_stack(plain, &as_fitted, PRECISION_BF16, true);
     const double ratio =
         cost_model_stack(more).kernel_time_factor / cost_model_stack(plain).kernel_time_factor;
     assert_true(ratio > 1 && ratio < 1.1);
@@ -383,6 +384,45 @@ static void test_uncalibrated(void **state) {
                      ratio) < 1e-9);
     assert_true(cost_model_price(more, &gather, &group).seconds ==
                 cost_model_price(plain, &gather, &group).seconds);
+    arena_destroy(arena);
+}
+
+/* Kernels of a model that writes no text take encoder_factor of bands.json in place of that, but
+ * where a stack knows of such models or stands for a simulator. */
+static void test_encoders(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    static const struct {
+        const char *stack;
+        bool held_back, takes;
+    } cases[] = { { "torchtitan", false, true },
+                  { "megatron-core", false, true },
+                  { "torchtitan", true, false },
+                  { "easyllm", false, false },
+                  { "megatron-core-simulated", false, false } };
+    struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stack own = *stack_load(arena, SCENARIOS, cases[i].stack, &err);
+        own.held_back = cases[i].held_back;
+        struct cost_model *of_text =
+            cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+        struct cost_model *other =
+            cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+        cost_model_use_stack(of_text, &own, PRECISION_BF16, true);
+        cost_model_use_stack(other, &own, PRECISION_BF16, false);
+        const struct step_bands *bands = cost_model_bands(of_text);
+        const double usual = own.uncalibrated ? bands->uncalibrated_stack_factor : 1,
+                     want = cases[i].takes ? bands->encoder_factor / usual : 1,
+                     got = cost_model_stack(other).kernel_time_factor /
+                           cost_model_stack(of_text).kernel_time_factor;
+        assert_true(bands->encoder_factor > 1 && bands->encoder_factor < 1.4);
+        if (fabs(got - want) > 1e-9)
+            fail_msg("case %zu, %s: got %g, want %g", i, cases[i].stack, got, want);
+        assert_true(cost_model_encoder_factor(of_text) == 1);
+        assert_true(cost_model_encoder_factor(other) ==
+                    (cases[i].takes ? bands->encoder_factor : 1));
+    }
     arena_destroy(arena);
 }
 
@@ -409,7 +449,7 @@ static void test_slowest_gpu(void **state) {
     const struct stack *stack = load_text(arena, text, &err);
     struct cost_model *plain = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
     struct cost_model *with = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
-    cost_model_use_stack(with, stack, PRECISION_BF16);
+    cost_model_use_stack(with, stack, PRECISION_BF16, true);
     const struct operator_work matmul =
         operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 4096, 4096, 4096);
     const struct operator_work norm =
@@ -692,6 +732,7 @@ int main(void) {
         cmocka_unit_test(test_doubt),
         cmocka_unit_test(test_prices),
         cmocka_unit_test(test_uncalibrated),
+        cmocka_unit_test(test_encoders),
         cmocka_unit_test(test_slowest_gpu),
         cmocka_unit_test(test_usual_factors),
         cmocka_unit_test(test_factors_of_fp8_and_fp4),

@@ -16,27 +16,38 @@ struct question {
     const char *hardware;
     struct cluster_network network;
     const char *stack;
+    bool writes_text;
 };
 
 static const struct question questions[] = {
     { "h100-80g-sxm",
       { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 50e9, .gpu_count = 64 },
-      "megatron-core" },
+      "megatron-core",
+      true },
+    { "h100-80g-sxm",
+      { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 50e9, .gpu_count = 64 },
+      "megatron-core",
+      false },
     { "h100-80g-sxm",
       { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 12.5e9, .gpu_count = 512 },
-      "torchtitan" },
+      "torchtitan",
+      true },
     { "h100-80g-sxm",
       { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 50e9, .fabric = "infiniband" },
-      NULL },
+      NULL,
+      true },
     { "a100-80g-sxm",
       { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9, .nic_latency_s = 1e-5 },
-      NULL },
+      NULL,
+      true },
     { "h100-80g-sxm",
       { .gpus_per_node = 4, .nic_bytes_per_s_per_gpu = 25e9, .nvlink_mesh_gpus = 4 },
-      NULL },
+      NULL,
+      true },
     { "a100-80g-sxm",
       { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9, .fabric = "efa", .gpu_count = 32 },
-      "megatron-core" },
+      "megatron-core",
+      true },
 };
 enum { QUESTION_COUNT = sizeof questions / sizeof questions[0] };
 
@@ -76,7 +87,7 @@ static const struct cost_model *ask(struct scenario_cache *cache, const struct q
     const struct stack *stack =
         q->stack != NULL ? scenario_cache_stack(cache, SCENARIOS, q->stack, err) : NULL;
     return scenario_cache_cost_model(cache, SCENARIOS, q->hardware, &q->network, stack,
-                                     PRECISION_BF16, json, rules, err);
+                                     PRECISION_BF16, q->writes_text, json, rules, err);
 }
 
 static void test_cost_models(void **state) {
@@ -97,7 +108,7 @@ static void test_cost_models(void **state) {
         assert_non_null(want);
         if (q->stack != NULL)
             cost_model_use_stack(want, stack_load(arena, SCENARIOS, q->stack, &err),
-                                 PRECISION_BF16);
+                                 PRECISION_BF16, q->writes_text);
         expect_same(i, arena, got, want);
         assert_ptr_equal(ask(cache, q, NULL, NULL, &err), got);
     }
