@@ -214,11 +214,43 @@ static void test_multimodal(void **state) {
     arena_destroy(arena);
 }
 
+/* Sources of models that write no text took 1.1, 1.3 and 1.0 times what was predicted without
+ * factors: such models take 1.1, and X's rows are held back by the others' sqrt(1.3). Their rows
+ * are calibration rows, and no stack's factor is found from them. */
+static void test_encoders(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    static const double taken[SOURCES] = { 1.1, 1.3, 1.0 };
+    double near[ROWS], held[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        near[i] = 1.01;
+        held[i] = taken[i / ROWS_OF_SOURCE];
+    }
+    struct validation of[] = { make(arena, near, 1, true, true), make(arena, held, 1, true, false),
+                               make(arena, near, 1, false, false) };
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < ROWS; i++) {
+            of[k].rows[i].multimodal = of[k].rows[i].finds_encoder_factor = true;
+            of[k].runs.rows[i].row_id = arena_format(arena, "row %d", i);
+        }
+    struct bands_report report;
+    cJSON *bands = validation_bands(&of[0], &of[1], &of[2], &report);
+    assert_true(fabs(number(bands, "encoder_factor") - 1.1) < 1e-4);
+    assert_true(number(bands, "uncalibrated_stack_factor") == 1);
+    const double x = sqrt(1.3) / 1.1 - 1, y = sqrt(1.1) / 1.3 - 1, z = sqrt(1.43) - 1;
+    assert_true(fabs(report.of[BAND_MULTIMODAL].mean_signed - (x + y + z) / 3) < 1e-9);
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(bands, "calibrated_on");
+    assert_int_equal(cJSON_GetArraySize(rows), ROWS);
+    cJSON_Delete(bands);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_uncalibrated),
                                         cmocka_unit_test(test_classes),
                                         cmocka_unit_test(test_kernel_not_known),
                                         cmocka_unit_test(test_sources_count_once),
-                                        cmocka_unit_test(test_multimodal) };
+                                        cmocka_unit_test(test_multimodal),
+                                        cmocka_unit_test(test_encoders) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
