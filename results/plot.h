@@ -65,7 +65,7 @@ bool plot_breakdown(const char *path, const char *title, const struct plot_break
                     struct error *err);
 
 /* The parts of a step as `ballast run` names them, in the order of the picture. */
-enum { PLOT_PARTS = 14 };
+enum { PLOT_PARTS = 15 };
 struct plot_part {
     const char *name;
     size_t offset; /* of its milliseconds in struct run_record */

@@ -74,6 +74,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, memory_training_high_bytes, COUNT),
     COLUMN(run_record, launch_wait_ms, REAL),
     COLUMN(run_record, launch_cost_ms, REAL),
+    COLUMN(run_record, host_copy_ms, REAL),
 };
 
 static const struct record_column iteration_columns[] = {

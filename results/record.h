@@ -49,6 +49,7 @@ struct run_record {
     int64_t asked_samples_per_step; /* negative: NULL, as those below */
     int64_t memory_training_bytes, memory_training_high_bytes;
     double launch_wait_ms, launch_cost_ms;
+    double host_copy_ms;
 };
 
 /* Last groups that are not full leave out a little; more than this share of the samples is another

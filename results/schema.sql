@@ -23,9 +23,10 @@
 --  12  sweep_row.memory_bound_bytes.
 --  13  run.memory_training_bytes, run.memory_training_high_bytes; sweep_row.memory_training_bytes.
 --  14  run.launch_wait_ms, which compute_ms, padding_ms and recompute_ms held before; run.launch_cost_ms.
+--  15  run.host_copy_ms, which exposed_tensor_ms held before.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 14;
+PRAGMA user_version = 15;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -94,7 +95,8 @@ CREATE TABLE run (
     memory_training_bytes INTEGER,             -- likely peak of the whole training, each epoch shuffled anew, which the verdict goes by; NULL: not known, the verdict is that of memory_peak_bytes
     memory_training_high_bytes INTEGER,        -- that one such training in ten exceeds
     launch_wait_ms        REAL,                -- of a mean step, beside the parts above: waiting for the host's launches, mean of the GPUs; NULL: inside compute_ms, padding_ms and recompute_ms
-    launch_cost_ms        REAL                 -- by how much a mean step would be shorter if nothing waited for launches
+    launch_cost_ms        REAL,                -- by how much a mean step would be shorter if nothing waited for launches
+    host_copy_ms          REAL                 -- of a mean step, beside the parts above: copies of kept activations to host memory and back, not hidden; NULL: inside exposed_tensor_ms
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -383,13 +385,14 @@ WITH part (run_id, part_index, part, part_ms, step_time_mean_ms) AS (
     SELECT id, 11, 'imbalance over time',    time_imbalance_ms,   step_time_mean_ms FROM run UNION ALL
     SELECT id, 12, 'data loading',           nullif(loading_ms, 0), step_time_mean_ms FROM run UNION ALL
     SELECT id, 13, 'launch waits',           nullif(launch_wait_ms, 0), step_time_mean_ms FROM run UNION ALL
-    SELECT id, 14, 'unexplained',
+    SELECT id, 14, 'host copies',            nullif(host_copy_ms, 0), step_time_mean_ms FROM run UNION ALL
+    SELECT id, 15, 'unexplained',
            step_time_mean_ms - coalesce(compute_ms, 0) - coalesce(padding_ms, 0)
            - coalesce(recompute_ms, 0) - coalesce(update_ms, 0) - coalesce(exposed_tensor_ms, 0)
            - coalesce(exposed_context_ms, 0) - coalesce(exposed_pipeline_ms, 0)
            - coalesce(exposed_data_ms, 0) - coalesce(bubble_ms, 0) - coalesce(stage_imbalance_ms, 0)
            - coalesce(rank_imbalance_ms, 0) - coalesce(time_imbalance_ms, 0)
-           - coalesce(loading_ms, 0) - coalesce(launch_wait_ms, 0),
+           - coalesce(loading_ms, 0) - coalesce(launch_wait_ms, 0) - coalesce(host_copy_ms, 0),
            step_time_mean_ms FROM run
 )
 SELECT run_id, part_index, part, part_ms, part_ms / step_time_mean_ms AS step_fraction

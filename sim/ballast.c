@@ -109,7 +109,7 @@ static struct ballast_answer answer_of(const struct execution *e) {
         .padding_ms = class_ms(r, REPLAY_PADDING, REPLAY_PADDING, REPLAY_PADDING),
         .recompute_ms = class_ms(r, REPLAY_RECOMPUTE, REPLAY_RECOMPUTE, REPLAY_RECOMPUTE),
         .communication_ms = class_ms(r, REPLAY_TENSOR, REPLAY_SEND, REPLAY_DATA) +
-                            r->classes_s[REPLAY_CONTEXT] * 1e3,
+                            (r->classes_s[REPLAY_CONTEXT] + r->classes_s[REPLAY_HOST_COPY]) * 1e3,
         .bubble_ms = class_ms(r, REPLAY_BUBBLE, REPLAY_BUBBLE, REPLAY_BUBBLE),
         .imbalance_ms =
             class_ms(r, REPLAY_STAGE_IMBALANCE, REPLAY_TIME_IMBALANCE, REPLAY_RANK_IMBALANCE),

@@ -104,6 +104,7 @@ bool replay_break_down(const struct job *job, struct replay *replay,
     c[REPLAY_LAUNCH] = class_ns[TIME_LAUNCH] * scale;
     c[REPLAY_TENSOR] = class_ns[TIME_COMMUNICATION] * scale;
     c[REPLAY_CONTEXT] = class_ns[TIME_CONTEXT] * scale;
+    c[REPLAY_HOST_COPY] = class_ns[TIME_HOST_COPY] * scale;
     c[REPLAY_SEND] = class_ns[TIME_SEND] * scale;
     c[REPLAY_RANK_IMBALANCE] = (wait_ns + class_ns[TIME_WAIT]) * scale;
     c[REPLAY_DATA] = data_ns / ((double)n * NS_PER_S) + class_ns[TIME_DATA] * scale;

@@ -26,6 +26,7 @@ static const char *const class_names[REPLAY_CLASS_COUNT] = {
     [REPLAY_LAUNCH] = "launch waits",
     [REPLAY_TENSOR] = "tensor-parallel communication",
     [REPLAY_CONTEXT] = "context-parallel communication",
+    [REPLAY_HOST_COPY] = "host copies",
     [REPLAY_SEND] = "pipeline sends",
     [REPLAY_BUBBLE] = "pipeline bubble",
     [REPLAY_STAGE_IMBALANCE] = "imbalance between stages",
@@ -41,7 +42,8 @@ const char *replay_class_name(enum replay_class class) {
 }
 
 bool replay_class_is_rare(enum replay_class class) {
-    return class == REPLAY_CONTEXT || class == REPLAY_LOADING || class == REPLAY_LAUNCH;
+    return class == REPLAY_CONTEXT || class == REPLAY_HOST_COPY || class == REPLAY_LOADING ||
+           class == REPLAY_LAUNCH;
 }
 
 static const char *const verdict_names[] = { "fits", "tight", "out of memory" };

@@ -40,6 +40,7 @@ enum replay_class {
     REPLAY_LAUNCH, /* waiting for the host's launches, which the stack states the time of */
     REPLAY_TENSOR,
     REPLAY_CONTEXT,
+    REPLAY_HOST_COPY, /* kept activations to host memory and back */
     REPLAY_SEND,
     REPLAY_BUBBLE, /* (stages - 1) / micro-batches of the mean stage's work: an ideal pipeline's */
     REPLAY_STAGE_IMBALANCE, /* stages differ on average */

@@ -279,7 +279,7 @@ static void add_offload(const struct step_model *m, int64_t part, enum layer_kin
         const struct offload_time exposed = offload_of(m, i, kept, time);
         cost->forward_ns += exposed.forward_ns;
         cost->backward_ns += exposed.backward_ns;
-        cost->class_ns[TIME_COMMUNICATION] += (double)(exposed.forward_ns + exposed.backward_ns);
+        cost->class_ns[TIME_HOST_COPY] += (double)(exposed.forward_ns + exposed.backward_ns);
         cost->activation_bytes -= kept;
         if (count[how] < OFFLOAD_BUFFER_COUNT) count[how]++;
         cost->workspace_bytes =
@@ -376,7 +376,7 @@ static void add_chosen_offload(const struct step_model *m, int64_t part,
     pass_cost_exposed(&pass, choice, &forward_ns, &backward_ns);
     cost->forward_ns += forward_ns;
     cost->backward_ns += backward_ns;
-    cost->class_ns[TIME_COMMUNICATION] += (double)(forward_ns + backward_ns);
+    cost->class_ns[TIME_HOST_COPY] += (double)(forward_ns + backward_ns);
 }
 
 double step_choice_flop(const struct step_model *m, int64_t part,

@@ -49,8 +49,9 @@ double stage_memory_device(const struct stage_memory *memory);
  * whatever kind, is padding. */
 enum time_class {
     TIME_COMPUTE,
-    TIME_COMMUNICATION, /* tensor-parallel, and copies to the host, exposed */
+    TIME_COMMUNICATION, /* tensor-parallel, exposed */
     TIME_CONTEXT,       /* context-parallel, exposed */
+    TIME_HOST_COPY,     /* kept activations to the host and back, exposed */
     TIME_RECOMPUTE,
     TIME_PADDING,
     TIME_SEND,   /* sends that block compute */

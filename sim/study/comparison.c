@@ -36,6 +36,7 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "launch waits",
     "tensor communication",
     "context communication",
+    "host copies",
     "pipeline sends",
     "bubble",
     "imbalance of stages",
@@ -47,11 +48,11 @@ const char *const comparison_part_names[COMPARISON_PARTS] = {
     "checkpoints and failures",
 };
 
-enum { PART_LAUNCH = 3, PART_CONTEXT = 5, PART_LOADING = 13, PART_FAILURES = 14 };
+enum { PART_LAUNCH = 3, PART_CONTEXT = 5, PART_COPIES = 6, PART_LOADING = 14, PART_FAILURES = 15 };
 
 bool comparison_part_is_rare(int part) {
-    return part == PART_LAUNCH || part == PART_CONTEXT || part == PART_LOADING ||
-           part == PART_FAILURES;
+    return part == PART_LAUNCH || part == PART_CONTEXT || part == PART_COPIES ||
+           part == PART_LOADING || part == PART_FAILURES;
 }
 
 /* Of a step; checkpoints and failures come on top of all steps. */
@@ -62,6 +63,7 @@ static const size_t part_offsets[PART_FAILURES] = {
     offsetof(struct run_record, launch_wait_ms),
     offsetof(struct run_record, exposed_tensor_ms),
     offsetof(struct run_record, exposed_context_ms),
+    offsetof(struct run_record, host_copy_ms),
     offsetof(struct run_record, exposed_pipeline_ms),
     offsetof(struct run_record, bubble_ms),
     offsetof(struct run_record, stage_imbalance_ms),

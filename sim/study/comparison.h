@@ -42,7 +42,7 @@ bool comparison_is_ordered(enum comparison_verdict verdict); /* sure or likely *
 /* What the order is of. */
 enum comparison_quantity { COMPARISON_GPU_DAYS, COMPARISON_TOTAL_DAYS, COMPARISON_MONEY };
 
-enum { COMPARISON_PARTS = 15 };
+enum { COMPARISON_PARTS = 16 };
 /* Those that most scenarios have nothing of: not to be spoken of where all runs have 0. */
 bool comparison_part_is_rare(int part);
 extern const char *const comparison_part_names[COMPARISON_PARTS];

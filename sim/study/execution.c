@@ -428,6 +428,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->update_ms = c[REPLAY_UPDATE] * 1e3;
     run->exposed_tensor_ms = c[REPLAY_TENSOR] * 1e3;
     run->exposed_context_ms = c[REPLAY_CONTEXT] * 1e3;
+    run->host_copy_ms = c[REPLAY_HOST_COPY] * 1e3;
     run->exposed_pipeline_ms = c[REPLAY_SEND] * 1e3;
     run->exposed_data_ms = c[REPLAY_DATA] * 1e3;
     run->bubble_ms = c[REPLAY_BUBBLE] * 1e3;

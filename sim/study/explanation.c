@@ -19,6 +19,8 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
                       "megatron-bridge-2026, torchtitan)",
     [REPLAY_TENSOR] = "a smaller layout.tp, or links that are faster inside the node",
     [REPLAY_CONTEXT] = "a smaller layout.cp, or another layout.cp_kind",
+    [REPLAY_HOST_COPY] = "fewer blocks in host memory (training.offload_blocks), or a faster "
+                         "link to the host",
     [REPLAY_SEND] = "a backend that overlaps sends, or cuts where less is sent",
     [REPLAY_BUBBLE] = "more micro-batches per step or fewer stages",
     [REPLAY_STAGE_IMBALANCE] = "another policy.partition: the slowest stage sets the pace",
@@ -46,13 +48,6 @@ static const char *advice_text(const struct execution *e, int class) {
         return "a faster network between data-parallel ranks, or a larger global batch";
     if (class == REPLAY_UPDATE && e->scenario->layout.zero_stage >= 1)
         return "a larger global batch";
-    /* Copies that do not hide count as communication of the rank. */
-    if (class == REPLAY_TENSOR && e->scenario->training_fields.offload_blocks > 0)
-        return e->scenario->layout.tp > 1
-                   ? "fewer blocks in host memory (training.offload_blocks), a smaller "
-                     "layout.tp, or links that are faster inside the node"
-                   : "fewer blocks in host memory (training.offload_blocks): their copies are this "
-                     "time, as nothing is divided by tensors";
     if (class == REPLAY_LAUNCH && e->scenario->layout.tp > 1)
         return "more tokens a micro-batch, a smaller layout.tp; CUDA graphs or compiled layers "
                "(layout.stack megatron-bridge-2026, torchtitan)";

@@ -193,8 +193,8 @@ void explanation_parts(const struct execution *e, struct explanation *x) {
     /* A rank that what_if slows, or a planner that chooses recomputation anew each step. */
     const double rest = classes[REPLAY_COMPUTE] + classes[REPLAY_PADDING] +
                         classes[REPLAY_RECOMPUTE] + classes[REPLAY_LAUNCH] +
-                        classes[REPLAY_TENSOR] + classes[REPLAY_CONTEXT] - layers_s -
-                        accumulation_s - copies_s;
+                        classes[REPLAY_TENSOR] + classes[REPLAY_CONTEXT] +
+                        classes[REPLAY_HOST_COPY] - layers_s - accumulation_s - copies_s;
     if (fabs(rest) > 1e-6 * e->replay->step_time_mean_s)
         add_part(x, "slower GPUs and choices of a step", STEP_LAYERS, 0, rest);
     const struct {

@@ -71,7 +71,7 @@ static double kernel_share(struct quantity_source *s, int64_t index) {
     const double *c = s->execution->replay->classes_s;
     double kernels = c[REPLAY_COMPUTE] + c[REPLAY_PADDING] + c[REPLAY_RECOMPUTE];
     return kernels / (kernels + c[REPLAY_LAUNCH] + c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] +
-                      c[REPLAY_SEND] + c[REPLAY_DATA] + c[REPLAY_UPDATE]);
+                      c[REPLAY_HOST_COPY] + c[REPLAY_SEND] + c[REPLAY_DATA] + c[REPLAY_UPDATE]);
 }
 
 /* What pipelines wait for: the bubble of equal stages, unequal stages, unequal micro-batches. */

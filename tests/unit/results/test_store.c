@@ -255,6 +255,7 @@ static void make_older(struct fixture *f, struct store *store) {
         "ALTER TABLE run DROP COLUMN memory_training_high_bytes;"
         "ALTER TABLE run DROP COLUMN launch_wait_ms;"
         "ALTER TABLE run DROP COLUMN launch_cost_ms;"
+        "ALTER TABLE run DROP COLUMN host_copy_ms;"
         "ALTER TABLE sweep DROP COLUMN objective; ALTER TABLE sweep DROP COLUMN deadline_days;"
         "ALTER TABLE sweep DROP COLUMN budget_usd;"
         "PRAGMA user_version = 1;";
@@ -317,7 +318,7 @@ static void test_an_older_database_is_read(void **state) {
         must(f, run != NULL);
         assert_int_equal(count, 1);
         assert_string_equal(run->scenario_name, "kept");
-        assert_true(isnan(run->launch_wait_ms));
+        assert_true(isnan(run->launch_wait_ms) && isnan(run->host_copy_ms));
         must(f, store_load(reader, RECORD_MEMORY, run_id, f->arena, &count, &f->err) != NULL);
         assert_int_equal(count, SAMPLE_COUNT(sample_memory));
         must(f, store_load(reader, RECORD_SWEEP_ROW, 1, f->arena, &count, &f->err) != NULL);

@@ -62,9 +62,9 @@ static void test_path_and_advice_add_up(void **state) {
             assert_true(x.gains[i].gain_ns <= on_path / 10 + 1000);
             assert_true(i == 0 || x.gains[i].gain_ns <= x.gains[i - 1].gain_ns);
         }
-        /* no cp, no loading; whether it waits for launches is its stack's */
+        /* no cp, no copies, no loading; whether it waits for launches is its stack's */
         assert_int_equal(x.advice_count,
-                         REPLAY_CLASS_COUNT - 2 - (e->replay->classes_s[REPLAY_LAUNCH] == 0));
+                         REPLAY_CLASS_COUNT - 3 - (e->replay->classes_s[REPLAY_LAUNCH] == 0));
         double sum = 0;
         for (int64_t i = 0; i < x.advice_count; i++) {
             sum += x.advice[i].step_fraction;
@@ -191,7 +191,8 @@ static void test_parts_are_the_breakdown_of_run(void **state) {
             double want_s;
         } groups[] = {
             { STEP_LAYERS, c[REPLAY_COMPUTE] + c[REPLAY_PADDING] + c[REPLAY_RECOMPUTE] +
-                               c[REPLAY_LAUNCH] + c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] },
+                               c[REPLAY_LAUNCH] + c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] +
+                               c[REPLAY_HOST_COPY] },
             { STEP_SENDS, c[REPLAY_SEND] },
             { STEP_REDUCTION, c[REPLAY_DATA] },
             { STEP_UPDATE, c[REPLAY_UPDATE] },
