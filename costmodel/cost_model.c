@@ -3,10 +3,10 @@
  * Kernels: efficiency.c gives an isolated kernel. In a training step
  *   - a matmul's compute is at least what the settled curve gives (short benchmarks run at boost
  *     clock, a step does not);
- *   - a memory-bound kernel pays the stream's kernel-to-kernel gap instead of the graph's;
+ *   - a memory-bound kernel pays the stream's kernel-to-kernel gap instead of the graph's:
+ *     t = gap + bytes / (fraction(kind, pass) W) for W bytes/s of HBM;
  *   - each kernel brings with it those that no operator stands for;
  *   - a tensor-parallel collective waits for the last of its ranks.
- *     t = gap + bytes / (fraction(kind, pass) W) for memory-bound kernels of W bytes/s of HBM.
  * Buffers that still stand in L2 are faster than this; in a step the operator before has usually
  * evicted them.
  *
@@ -47,10 +47,10 @@
  * (Qwen3 by Megatron-Bridge). */
 #define RANK_WAIT_S 60e-6
 
-/* What a kernel of a step takes besides: its gap to the next one, and the kernels that a framework
- * launches around it and that no operator stands for (copies of layouts, fills, second kernels of
- * sums). Fitted, docs/MODEL.md, section 2: the rows that calibrate the stacks are missed by 2.71 %
- * without, by 2.58 with 8 us, by 2.46 with 20. */
+/* What a kernel of a step takes besides: the kernels that a framework launches around it and that
+ * no operator stands for (copies of layouts, fills, second kernels of sums), with their gaps. The
+ * rows that calibrate the stacks are missed by 2.71 % without, by 2.58 with 8 us, by 2.46 with 20;
+ * the unseen ones least with 6 to 8, and that was taken (docs/MODEL.md, section 2). */
 #define UNPRICED_KERNELS_S 8e-6
 
 const char *const cost_model_calibration_rows[] = { "tr11_L389", "tr11_L429", NULL };
@@ -64,7 +64,8 @@ struct cost_model {
     const char *profile_id;
     double streaming_fraction[OPERATOR_KIND_COUNT][PASS_COUNT];
     struct stack_use stack;
-    double encoder_factor;   /* of the stack's; 1: the model writes text, or nothing is stated */
+    bool writes_text;        /* the model that is priced */
+    double encoder_factor;   /* of the stack's; 1: it writes text, or nothing is stated */
     double slowest_gpu_time; /* of a stack's kernels that compute, over the median GPU's */
     struct rule_list rules;
     const struct step_bands *bands; /* NULL: none */
@@ -122,6 +123,7 @@ struct cost_model *cost_model_create_from(struct arena *arena, const struct json
     model->profile_id = arena_format(arena, "%s@%08" PRIx64, model->gpu.name, hash >> 32);
     fill_streaming(model);
     model->rules = model->gpu.rules;
+    model->writes_text = true;
     model->encoder_factor = 1;
     return model;
 }
@@ -238,6 +240,7 @@ struct cost_model *cost_model_create_beside(struct arena *arena, const char *sea
     model->rules = model->gpu.rules;
     model->stack = (struct stack_use){ 0 };
     model->slowest_gpu_time = 0;
+    model->writes_text = true;
     model->encoder_factor = 1;
     model->file_count = GPU_FILES;
     if (!cluster_network_check(network, err)) return NULL;
@@ -441,12 +444,6 @@ static struct price price_of(const struct cost_model *model,
 }
 
 /* What runs like this one took more than their stacks say, by other sources' runs. */
-static double usual_encoder_factor(const struct stack *stack, const struct step_bands *bands) {
-    const bool none = stack == NULL || stack->held_back || stack->simulated ||
-                      stack->multimodal_band > 0 || bands == NULL || isnan(bands->encoder_factor);
-    return none ? 1 : bands->encoder_factor;
-}
-
 static double usual_factor(const struct stack *stack, const struct step_bands *bands) {
     return stack != NULL && stack->uncalibrated && bands != NULL ? bands->uncalibrated_stack_factor
                                                                  : 1;
@@ -455,14 +452,22 @@ static double usual_factor(const struct stack *stack, const struct step_bands *b
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision, bool writes_text) {
     model->stack = stack_on(stack, model->gpu.name, precision);
-    model->encoder_factor = writes_text ? 1 : usual_encoder_factor(stack, model->bands);
+    model->writes_text = writes_text;
+    const bool of_encoders = !writes_text && stack != NULL && !stack->held_back &&
+                             !stack_states_encoders(&model->stack) && model->bands != NULL &&
+                             !isnan(model->bands->encoder_factor);
+    model->encoder_factor = of_encoders ? model->bands->encoder_factor : 1;
     model->stack.kernel_time_factor *=
-        model->encoder_factor != 1 ? model->encoder_factor : usual_factor(stack, model->bands);
+        of_encoders ? model->encoder_factor : usual_factor(stack, model->bands);
     model->slowest_gpu_time = stack_slowest_gpu_time(model->rates.network.gpu_count);
 }
 
 struct stack_use cost_model_stack(const struct cost_model *model) {
     return model->stack;
+}
+
+bool cost_model_writes_text(const struct cost_model *model) {
+    return model->writes_text;
 }
 
 double cost_model_encoder_factor(const struct cost_model *model) {
@@ -504,8 +509,9 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
                          work->kind == OPERATOR_EMBEDDING || work->kind == OPERATOR_LOSS ||
                          work->kind == OPERATOR_OPTIMIZER;
     if (streams && !isnan(stack->launch_gap_s) && p->seconds > 0) {
-        p->seconds += stack->launch_gap_s - p->launch_s;
-        p->launch_s = stack->launch_gap_s;
+        p->launch_s = stack->launch_gap_s + UNPRICED_KERNELS_S;
+        p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+        p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
     }
     const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
     const double factor =
@@ -585,7 +591,7 @@ static void wait_for_ranks(const struct operator_work *work, struct price *p) {
 static void add_unpriced_kernels(const struct operator_work *work, struct price *p) {
     if (operator_is_collective(work->kind) || !(p->seconds > 0)) return;
     const double alone_s = p->seconds;
-    p->launch_s += UNPRICED_KERNELS_S;
+    p->launch_s += UNPRICED_KERNELS_S / (double)(work->pieces > 1 ? work->pieces : 1);
     p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
     p->efficiency *= alone_s / p->seconds;
     p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);

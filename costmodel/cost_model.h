@@ -117,6 +117,7 @@ void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
 /* That stack and its factors: of one that nothing was fitted for, and of models that write no
  * text, with what such runs take more (step_band.h). */
 struct stack_use cost_model_stack(const struct cost_model *model);
+bool cost_model_writes_text(const struct cost_model *model);
 /* What kernels take more because the model writes no text; 1: nothing. */
 double cost_model_encoder_factor(const struct cost_model *model);
 enum band_kin {

@@ -104,6 +104,7 @@ struct operator_work {
     enum fp8_recipe recipe; /* matmul in fp8 */
     bool odd_rows;  /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
     bool odd_batch; /* matmul of many small ones whose rows begin on every 2 bytes */
+    int64_t pieces; /* matmul: one of so many that a kernel is cut into; 0: the whole of it */
     /* attention: sum over packed samples of length and of length squared (query x key); cross
      * attention: of queries, and of queries x keys */
     double token_sum, square_sum;

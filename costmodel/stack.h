@@ -7,7 +7,7 @@
  * fitted on the calibration rows that it names (`ballast calibrate fit --steps`).
  *
  *     const struct stack *stack = stack_load(arena, "scenarios", "nemo-2025", err);
- *     cost_model_use_stack(model, stack, PRECISION_BF16);    // cost_model_price() from here on
+ *     cost_model_use_stack(model, stack, PRECISION_BF16, true);  // cost_model_price() from here on
  *
  * Everything lives in the arena and is read-only after loading.
  */
@@ -222,8 +222,8 @@ struct stack {
     const char *relative; /* whose factors hold while it has none; NULL: none */
     bool borrows;         /* the factors are its relative's */
     /* Its file has none, they are not its base's and it is no simulator's: kernels take
-     * uncalibrated_stack_factor of step_band.h more. What is tried or held back in its place is
-     * not. */
+     * uncalibrated_stack_factor of step_band.h more, but for models that write no text. What is
+     * tried or held back in its place is not. */
     bool uncalibrated;
     bool held_back; /* what encoders take more is found from this one, so they take none of it */
     struct stack_factor *factors;
@@ -268,6 +268,9 @@ struct stack_use {
     bool attention_stated; /* the stack's attention times hold on this GPU */
 };
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision);
+/* What it states holds for models that write no text too: it stands for a simulator, or for the
+ * place where its factors were fitted, whose diffusion models its band is of. */
+bool stack_states_encoders(const struct stack_use *use);
 /* Logarithm of the factor that is usual on a GPU among stacks[0..count); 0 where nothing was
  * calibrated. */
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,

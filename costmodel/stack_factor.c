@@ -174,6 +174,12 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     return use;
 }
 
+bool stack_states_encoders(const struct stack_use *use) {
+    const struct stack *stack = use->stack;
+    return stack->simulated ||
+           (stack->one_place && stack->multimodal_band > 0 && use->calibrated);
+}
+
 #define MOST_DOUBT 0.99 /* a step takes some time */
 
 double stack_factor_doubt(const struct stack_factor *factor) {

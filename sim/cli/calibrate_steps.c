@@ -345,7 +345,7 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
             validation_run_held_out(&cli->scenario_options, paths, path_count, HOLD_OUT_NAME, &err);
     struct bands_report report = { 0 };
     bool ok = no_name != NULL;
-    if (ok && v->all.time.count == 0)
+    if (ok && !validation_holds_back(v))
         ok = error_set(&err,
                        "no row was simulated that nothing was fitted on: there is no residual");
     if (ok) {

@@ -32,7 +32,9 @@ static const char head[] =
     "Measured training steps of public sources "
     "([calibrate/measured/runs](../calibrate/measured/runs/README.md)) beside their\n"
     "simulation. A star marks a row that a factor of its software stack was fitted on "
-    "(`calibrate/measured/steps.csv`); such rows\n"
+    "(`calibrate/measured/steps.csv`), or that\n"
+    "what encoders and diffusion take more was found from (`encoder_factor` of "
+    "`scenarios/bands.json`); such rows\n"
     "count in no statistic. Error = predicted / measured - 1. The band holds 80 % of the residuals "
     "of rows that nothing was\n"
     "fitted on (`ballast calibrate bands`); an exclamation mark says that some operator lies "
@@ -286,8 +288,9 @@ static void print_groups(const struct validation *v) {
 static void print_unseen(const struct validation *unseen) {
     puts("## Runs that nothing was fitted on\n\n"
          "Rows of [calibrate/measured/unseen](../calibrate/measured/unseen/README.md), collected "
-         "after the factors and the bands above: no factor, no band and no constant is fitted to "
-         "them. Causes were searched in them since, so this table tells how well they are "
+         "after the factors and the bands above: no factor and no band is fitted to them; two "
+         "constants, the wait for the last rank and what kernels bring with them, were fitted to "
+         "the calibration rows in sight of these (docs/MODEL.md, section 2). Causes were searched in them since, so this table tells how well they are "
          "described; what they showed at first sight, which is what to expect of runs from "
          "elsewhere, stands in that README. Row by row: "
          "`ballast validate calibrate/measured/unseen/*.csv`.\n");

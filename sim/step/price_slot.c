@@ -112,6 +112,7 @@ static int64_t pieces_ns(const struct price_table *table, const struct operator_
     struct operator_work piece =
         operator_matmul(matmul->name, matmul->pass, matmul->precision,
                         (matmul->m + pieces - 1) / pieces, matmul->n, matmul->k);
+    piece.pieces = pieces;
     return pieces * ns_from_seconds(cost_model_price_at(table->scenario->cost_model, &piece,
                                                         &table->groups[COMMUNICATOR_NONE], place)
                                         .seconds);

@@ -533,9 +533,8 @@ static void add_training(cJSON *root, struct measured_row *row) {
                             (double)((row->recompute_layers + parts - 1) / parts));
 }
 
-/* As model_writes_text() of what add_model() has written. */
-static bool writes_text(const cJSON *root) {
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model"),
+bool measured_writes_text(const cJSON *document) {
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(document, "model"),
                 *definition = cJSON_GetObjectItemCaseSensitive(model, "definition"),
                 *language = cJSON_GetObjectItemCaseSensitive(definition, "language");
     return language != NULL && !cJSON_HasObjectItem(language, "bidirectional") &&
@@ -547,7 +546,7 @@ static bool writes_text(const cJSON *root) {
 static void add_rules(cJSON *root, struct measured_row *row) {
     const struct step_bands *bands = row->context->bands;
     double factor = row->context->unknown_stack_factor;
-    if (bands != NULL && !isnan(bands->encoder_factor) && !writes_text(root)) return;
+    if (bands != NULL && !isnan(bands->encoder_factor) && !measured_writes_text(root)) return;
     if (row->out->stack->uncalibrated && bands != NULL && factor != 1)
         factor /= bands->uncalibrated_stack_factor; /* the stand-in has that already */
     const bool none = strcmp(row->out->layout_stack, "none") == 0; /* nothing stands in */

@@ -108,4 +108,7 @@ const char *measured_shape_complete(const struct measured_context *context,
                                     struct measured_run *run, const char **notes,
                                     int64_t *note_count);
 
+/* measured_document.c: as model_writes_text() of the model in a scenario made of a row. */
+bool measured_writes_text(const cJSON *document);
+
 #endif

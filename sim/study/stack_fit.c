@@ -235,7 +235,17 @@ static const char *gpu_family(struct arena *arena, const char *hardware) {
     return arena_format(arena, "%.*s", (int)strcspn(hardware, "-"), hardware);
 }
 
-static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct fit_row *row) {
+/* Its factor stands on top of what encoders take more, and in place of what stacks without one do. */
+static double usual_before(const struct fit_row *row, const struct step_bands *bands) {
+    const bool of_encoders = bands != NULL && !isnan(bands->encoder_factor) &&
+                             !measured_writes_text(row->scenario.document);
+    return row->scenario.stack->uncalibrated && bands != NULL && !of_encoders
+               ? bands->uncalibrated_stack_factor
+               : 1;
+}
+
+static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct fit_row *row,
+                        const struct step_bands *bands) {
     const char *gpu = gpu_family(arena, row->scenario.gpu);
     const enum precision precision = measured_precision(row->run);
     for (int64_t i = 0; i < fit->group_count; i++) {
@@ -248,7 +258,7 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     *g = (struct stack_fit_group){ .stack = row->scenario.stack,
                                    .factor = { .gpu = gpu, .precision = precision } };
     struct stack_use use = stack_on(g->stack, row->scenario.gpu, precision);
-    g->before_kernel = use.kernel_time_factor;
+    g->before_kernel = use.kernel_time_factor * usual_before(row, bands);
     g->before_attention = use.attention_time_factor;
     g->was_calibrated = use.calibrated;
     return fit->group_count++;
@@ -446,13 +456,10 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
             continue;
         }
         warn_stand_in(fit, arena, row);
-        row->group = group_of(fit, arena, row);
+        row->group = group_of(fit, arena, row, context.bands);
         fit->groups[row->group].row_count++;
         count++;
     }
-    for (int64_t g = 0; g < fit->group_count && context.bands != NULL; g++)
-        if (fit->groups[g].stack->uncalibrated)
-            fit->groups[g].before_kernel *= context.bands->uncalibrated_stack_factor;
     bool ok = fit->group_count > 0 || nothing_fitted(fit, path, err);
     double *fitted = arena_array(arena, double, fit->group_count + 1);
     struct problem *problems = arena_array(arena, struct problem, fit->group_count + 1);

@@ -140,9 +140,9 @@ static void predict(const struct scenario_options *options, struct measured_scen
     const double lost = row->lost_fraction = 1 - p->hfu_fraction;
     double band = p->band_fraction;
     row->multimodal = !model_is_text_decoder(e->scenario->model);
-    row->finds_encoder_factor = !model_writes_text(e->scenario->model) &&
-                                !(scenario->stack->multimodal_band > 0) &&
-                                !scenario->stack->simulated;
+    const struct stack_use use = cost_model_stack(model);
+    row->finds_encoder_factor = !model_writes_text(e->scenario->model) && use.stack != NULL &&
+                                !stack_states_encoders(&use);
     const struct step_doubt doubt = replay_doubt(p);
     if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, doubt))
         band = cost_model_step_band_of_source(model, r->source, doubt);
@@ -586,6 +586,14 @@ struct validation *validation_run_held_out(const struct scenario_options *option
 
 void validation_destroy(struct validation *v) {
     if (v != NULL) arena_destroy(v->arena);
+}
+
+bool validation_holds_back(const struct validation *v) {
+    for (int64_t i = 0; i < v->runs.count; i++)
+        if (!isnan(v->rows[i].relative_error) &&
+            (!v->rows[i].calibrated_on || v->rows[i].finds_encoder_factor))
+            return true;
+    return false;
 }
 
 /* ---- what can hardly be ---- */

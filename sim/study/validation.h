@@ -132,6 +132,8 @@ struct bands_report {
         double mean_abs, mean_signed;       /* errors */
     } of[BAND_CLASS_COUNT];
 };
+/* Some row has an error that no factor of its own was fitted to. */
+bool validation_holds_back(const struct validation *validation);
 cJSON *validation_bands(const struct validation *validation, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report);
 

@@ -79,12 +79,17 @@ struct class {
     const struct validation *v;
     enum band_class what;
     const double *factors; /* by row */
+    const struct validation *named; /* the same rows as they are predicted */
 };
 
 /* A stack that borrows its factors is no evidence for calibrated ones, nor the other way round. */
 static bool held_back(const struct class *c, int64_t i) {
     const struct validation_row *row = &c->v->rows[i];
-    return !isnan(row->relative_error) && !row->calibrated_on &&
+    /* What encoders take more is held back by source, a factor of the stack is not. */
+    const bool fitted = row->calibrated_on ||
+                        (c->what == BAND_MULTIMODAL && c->named->rows[i].calibrated_on &&
+                         !row->finds_encoder_factor);
+    return !isnan(row->relative_error) && !fitted &&
            row->multimodal == (c->what == BAND_MULTIMODAL) &&
            (c->what == BAND_MULTIMODAL ? !(row->stack->multimodal_band > 0)
             : c->what == BAND_UNKNOWN  ? !row->known_stack
@@ -391,13 +396,13 @@ static void report_class(const struct class *c, struct bands_report *report) {
 cJSON *validation_bands(const struct validation *v, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report) {
     const struct class calibrated = { v, BAND_CALIBRATED,
-                                      factors_by_row(v, NULL, BAND_CALIBRATED) },
+                                      factors_by_row(v, NULL, BAND_CALIBRATED), v },
                        relative = { no_factors, BAND_RELATIVE,
-                                    factors_by_row(v, no_factors, BAND_RELATIVE) },
+                                    factors_by_row(v, no_factors, BAND_RELATIVE), v },
                        unknown = { no_name, BAND_UNKNOWN,
-                                   factors_by_row(v, no_name, BAND_UNKNOWN) },
+                                   factors_by_row(v, no_name, BAND_UNKNOWN), v },
                        multimodal = { no_factors, BAND_MULTIMODAL,
-                                      multimodal_factors(v, no_factors) };
+                                      multimodal_factors(v, no_factors), v };
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
     pooled_by_range(&relative, &relative_inside, &relative_outside);

@@ -388,27 +388,29 @@ static void test_uncalibrated(void **state) {
 }
 
 /* Kernels of a model that writes no text take encoder_factor of bands.json in place of that, but
- * where a stack knows of such models or stands for a simulator. */
+ * where a stack stands for a simulator, or for the place that such models were measured at. */
 static void test_encoders(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     struct error err = { 0 };
     static const struct {
-        const char *stack;
+        const char *stack, *hardware;
         bool held_back, takes;
-    } cases[] = { { "torchtitan", false, true },
-                  { "megatron-core", false, true },
-                  { "torchtitan", true, false },
-                  { "easyllm", false, false },
-                  { "megatron-core-simulated", false, false } };
+    } cases[] = { { "torchtitan", "a100-80g-sxm", false, true },
+                  { "megatron-core", "a100-80g-sxm", false, true },
+                  { "torchtitan", "a100-80g-sxm", true, false },
+                  { "easyllm", "a100-80g-sxm", false, true },
+                  { "dip-2025", "a100-80g-sxm", false, true },
+                  { "dip-2025", "h800-80g-sxm", false, false },
+                  { "megatron-core-simulated", "h100-80g-sxm", false, false } };
     struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct stack own = *stack_load(arena, SCENARIOS, cases[i].stack, &err);
         own.held_back = cases[i].held_back;
         struct cost_model *of_text =
-            cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+            cost_model_create(arena, SCENARIOS, cases[i].hardware, &network, &err);
         struct cost_model *other =
-            cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+            cost_model_create(arena, SCENARIOS, cases[i].hardware, &network, &err);
         cost_model_use_stack(of_text, &own, PRECISION_BF16, true);
         cost_model_use_stack(other, &own, PRECISION_BF16, false);
         const struct step_bands *bands = cost_model_bands(of_text);
@@ -423,6 +425,38 @@ static void test_encoders(void **state) {
         assert_true(cost_model_encoder_factor(other) ==
                     (cases[i].takes ? bands->encoder_factor : 1));
     }
+    arena_destroy(arena);
+}
+
+/* A stack's own gap stands in the profile's place, and what no operator stands for comes on top;
+ * of a matmul that is cut into pieces once. */
+static void test_gaps(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct stack own = *stack_load(arena, SCENARIOS, "megatron-core", &err);
+    struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    struct operator_work norm =
+                             operator_streaming("n", OPERATOR_NORM, PASS_FORWARD, PRECISION_BF16,
+                                                1e7),
+                         matmul = operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 64, 64, 64);
+    struct price at[3];
+    static const double gaps_s[] = { 0, 2e-6, 5e-6 };
+    struct cost_model *model = NULL;
+    for (int i = 0; i < 3; i++) {
+        own.launch_gap_s = gaps_s[i];
+        model = cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+        cost_model_use_stack(model, &own, PRECISION_BF16, true);
+        at[i] = cost_model_price(model, &norm, NULL);
+    }
+    const double factor = cost_model_stack(model).kernel_time_factor;
+    assert_true(fabs(at[0].launch_s - 8e-6 * factor) < 1e-12);
+    assert_true(fabs(at[2].launch_s - at[1].launch_s - 3e-6 * factor) < 1e-12);
+    assert_true(fabs(at[2].seconds - at[1].seconds - 3e-6 * factor) < 1e-12);
+    const double whole_s = cost_model_price(model, &matmul, NULL).launch_s;
+    matmul.pieces = 4;
+    const double piece_s = cost_model_price(model, &matmul, NULL).launch_s;
+    assert_true(fabs(whole_s - piece_s - 6e-6 * factor) < 1e-12);
     arena_destroy(arena);
 }
 
@@ -733,6 +767,7 @@ int main(void) {
         cmocka_unit_test(test_prices),
         cmocka_unit_test(test_uncalibrated),
         cmocka_unit_test(test_encoders),
+        cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_slowest_gpu),
         cmocka_unit_test(test_usual_factors),
         cmocka_unit_test(test_factors_of_fp8_and_fp4),

@@ -382,6 +382,18 @@ static void test_bands_of_text_and_of_other_models(void **state) {
     scenario_destroy(s);
     s = load_valid(MODEL, "\"model\": \"llama3-8b\"", NULL);
     assert_true(model_is_text_decoder(s->model));
+    struct model model = *s->model;
+    assert_true(model_writes_text(&model));
+    model.modules[MODULE_VISION].layer_count = 24; /* LLaVA */
+    assert_true(model_writes_text(&model));
+    model.modules[MODULE_LANGUAGE].headless = true; /* CLIP */
+    assert_false(model_writes_text(&model));
+    model = *s->model;
+    model.modules[MODULE_LANGUAGE].bidirectional = true; /* BERT */
+    assert_false(model_writes_text(&model));
+    model = *s->model;
+    model.modules[MODULE_DIFFUSION_DECODER].layer_count = 28; /* text to video */
+    assert_false(model_writes_text(&model));
     scenario_destroy(s);
 }
 
