@@ -139,8 +139,10 @@ static bool make_database(struct error *err) {
     if (descriptor < 0) return error_system(err, "cannot make a temporary database in %s", folder);
     close(descriptor);
     static const char *const beside[MADE_FILES] = { "", "-wal", "-shm", "-journal" };
+    char database[sizeof made[0]];
+    memcpy(database, made[0], sizeof database);
     for (int i = 1; i < MADE_FILES; i++)
-        snprintf(made[i], sizeof made[i], "%.*s%s", PATH_MAX - 10, made[0], beside[i]);
+        snprintf(made[i], sizeof made[i], "%.*s%s", PATH_MAX - 10, database, beside[i]);
     return true;
 }
 
