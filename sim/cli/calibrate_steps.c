@@ -287,6 +287,9 @@ static bool check_bands(struct arena *arena, const cJSON *bands, struct error *e
     return ok;
 }
 
+/* As validation_bands.c asks of rows on one side of the measured range. */
+enum { BAND_ROWS_LEAST = 8 };
+
 static void print_bands(const struct bands_report *report, int64_t rows_with_step, int64_t all_rows,
                         const char *output) {
     static const char *const classes[BAND_CLASS_COUNT] = {
@@ -316,6 +319,13 @@ static void print_bands(const struct bands_report *report, int64_t rows_with_ste
                    cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text,
                    100 * report->of[c].coverage,
                    cli_cell(100 * report->of[c].median_half_width, 16, 1, false).text);
+    bool few = false;
+    for (int c = 0; c < BAND_CLASS_COUNT; c++)
+        few = few || report->of[c].rows < BAND_ROWS_LEAST;
+    if (few)
+        printf("\nA width of fewer than %d rows is what these were off and no more, and of none "
+               "0.001 stands for it: more\nrows of more sources make a bands file.\n",
+               BAND_ROWS_LEAST);
     if (output != NULL)
         printf("\nwritten: %s\n", output);
     else

@@ -120,7 +120,8 @@ static void print_throughput(const struct execution *e) {
     const bool clips = e->job->dataset->clip_ms != NULL &&
                        e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     printf("  throughput  %.4g %s/s", (double)r->samples / seconds, clips ? "clips" : "samples");
-    if (r->useful_language_tokens > 0 && !clips) {
+    const bool reads = e->scenario->model->modules[MODULE_LANGUAGE].layer_count > 0;
+    if (r->useful_language_tokens > 0 && !clips && reads) {
         if (tokens_per_s / gpus < 9999.5) /* beyond it four digits would be 1.571e+04 */
             snprintf(share, sizeof share, "%.4g", tokens_per_s / gpus);
         else

@@ -577,6 +577,10 @@ void standing_assumptions(struct reader *r) {
                            "scores (training.attention)");
     what_if_assumptions(r);
     what_if_without_effect(r);
+    if (s->model->modules[MODULE_LANGUAGE].layer_count == 0 &&
+        s->model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
+        scenario_assume(r, "the model is an encoder by itself: no head, no loss and no tower of "
+                           "text is in its step");
     band_assumption(r);
     bool loads = s->what_if.data_loading_ms_per_sample > 0,
          fails = !isnan(s->what_if.gpu_mtbf_hours);

@@ -145,7 +145,7 @@ void scenario_assume_stack(struct reader *r) {
         use.kernel_time_factor /
         stack_on(stack, cost_model_gpu(s->cost_model)->name, s->main_precision).kernel_time_factor;
     if (more != 1)
-        text = arena_format(s->arena, "%s, %.3g of it because %s", text, more,
+        text = arena_format(s->arena, "%s, a factor of %.3g in it because %s", text, more,
                             cost_model_encoder_factor(s->cost_model) != 1
                                 ? "measured encoders and diffusion models took as much longer than "
                                   "was predicted, in the median of their sources"

@@ -77,19 +77,22 @@ static void add_host_copies(const struct step_model *m, const struct batch_shape
             const double bytes =
                 price_table_saved_bytes(m->prices, kind, typical, m->plan->recompute[i]);
             const double seconds = bytes / rate;
-            outer_list_add(list,
-                           &(struct outer_operator){
-                               .purpose = OUTER_HOST_COPY,
-                               .work = operator_streaming("host copy", OPERATOR_ELEMENTWISE,
-                                                          PASS_BACKWARD, PRECISION_BF16, bytes),
-                               .price = { .seconds = seconds,
-                                          .memory_s = seconds,
-                                          .efficiency = 1,
-                                          .bound = PRICE_MEMORY,
-                                          .band_fraction = HOST_COPY_BAND,
-                                          .source = source },
-                               .stage = part % m->stage_count,
-                               .calls = 2 * (double)m->scenario->micro_batches_per_rank });
+            struct outer_operator one = {
+                .purpose = OUTER_HOST_COPY,
+                .work = operator_streaming("host copy", OPERATOR_ELEMENTWISE, PASS_FORWARD,
+                                           PRECISION_BF16, bytes),
+                .price = { .seconds = seconds,
+                           .memory_s = seconds,
+                           .efficiency = 1,
+                           .bound = PRICE_MEMORY,
+                           .band_fraction = HOST_COPY_BAND,
+                           .source = source },
+                .stage = part % m->stage_count,
+                .calls = (double)m->scenario->micro_batches_per_rank,
+            };
+            outer_list_add(list, &one);
+            one.work.pass = PASS_BACKWARD;
+            outer_list_add(list, &one);
         }
 }
 

@@ -7,10 +7,11 @@
 #include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
-/* Models of the GPT family, and diffusion transformers, have biases, norms with means and learned
- * positions beside their activation. */
+/* Models of the GPT family, encoders and diffusion transformers have biases, norms with means and
+ * learned positions beside their activation. */
 static bool is_gpt(const struct measured_run *r) {
-    return strncmp(r->ffn, "gelu", 4) == 0;
+    return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 ||
+           strcmp(r->modality, "encoder") == 0;
 }
 
 void measured_add_shape(cJSON *module, struct measured_row *row) {
@@ -28,7 +29,10 @@ void measured_add_shape(cJSON *module, struct measured_row *row) {
     const bool says_norm = strcmp(r->norm, "layer") == 0 || strcmp(r->norm, "rms") == 0;
     const char *norm = says_norm ? r->norm : is_gpt(r) ? "layer" : "rms";
     cJSON_AddStringToObject(module, "norm", norm);
-    if (!says_norm) measured_row_note(row, "norm: %s, as usual with %s", norm, ffn);
+    const bool encoder = strcmp(r->modality, "encoder") == 0;
+    if (!says_norm)
+        measured_row_note(row, "norm: %s, as usual %s%s", norm, encoder ? "in encoders" : "with ",
+                          encoder ? "" : ffn);
     if (r->kv_heads < 1) measured_row_note(row, "kv_heads: as many as heads");
     if (r->head_dim < 1) measured_row_note(row, "head_dim: hidden / heads");
     if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(module, "qk_norm", r->qk_norm);

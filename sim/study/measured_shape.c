@@ -219,7 +219,7 @@ static double size_in_name(const char *name) {
 }
 
 static bool gated(const struct measured_run *run) {
-    return strncmp(run->ffn, "gelu", 4) != 0 && strcmp(run->ffn, "relu2") != 0;
+    return run->ffn[0] == '\0' || strcmp(run->ffn, "swiglu") == 0;
 }
 
 static int64_t layers_of_size(const struct measured_run *run) {
@@ -309,6 +309,10 @@ const char *measured_shape_complete(const struct measured_context *context,
     if (run->ffn[0] == '\0' && diffusion) {
         run->ffn = "gelu";
         note(notes, note_count, "ffn: gelu, as usual in diffusion transformers");
+    }
+    if (run->ffn[0] == '\0' && strcmp(run->modality, "encoder") == 0) {
+        run->ffn = "gelu";
+        note(notes, note_count, "ffn: gelu, as usual in encoders");
     }
     if (run->ffn[0] == '\0' && begins_with_gpt(context, run->model)) {
         run->ffn = "gelu";

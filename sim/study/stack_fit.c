@@ -261,6 +261,8 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     g->before_kernel = use.kernel_time_factor * usual_before(row, bands);
     g->before_attention = use.attention_time_factor;
     g->was_calibrated = use.calibrated;
+    const char *modality = row->run->modality;
+    g->multimodal = modality[0] != '\0' && strcmp(modality, "text") != 0;
     return fit->group_count++;
 }
 
@@ -394,7 +396,7 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                                g->stack->name, g->stack->relative));
 }
 
-/* What cost_model_step_band() gives from now on to a text model like those of the fit. */
+/* What cost_model_step_band() gives from now on to a model like those of the fit. */
 static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
                       double lost_fraction) {
     const struct step_band *own =
@@ -411,6 +413,11 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
                          ? NAN
                          : step_band_fraction(bands, g->stack->name, g->factor.gpu,
                                               g->was_calibrated, false, true, lost_before);
+    if (!g->multimodal || bands == NULL) return;
+    const double least =
+        g->stack->multimodal_band > 0 ? g->stack->multimodal_band : bands->multimodal;
+    g->band = fmax(g->band, least);
+    g->band_before = fmax(g->band_before, least);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {

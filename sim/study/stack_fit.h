@@ -29,6 +29,7 @@ struct stack_fit_group {
      * of the rows of this fit was held back. */
     double band, band_before;
     bool was_calibrated; /* on this GPU and precision */
+    bool multimodal;     /* its first row is of images or video, or of an encoder alone */
     int64_t band_rows;
 };
 
