@@ -113,6 +113,9 @@ static int64_t pieces_ns(const struct price_table *table, const struct operator_
         operator_matmul(matmul->name, matmul->pass, matmul->precision,
                         (matmul->m + pieces - 1) / pieces, matmul->n, matmul->k);
     piece.pieces = pieces;
+    piece.recipe = matmul->recipe;
+    piece.odd_rows = matmul->odd_rows;
+    piece.unaligned = matmul->unaligned;
     return pieces * ns_from_seconds(cost_model_price_at(table->scenario->cost_model, &piece,
                                                         &table->groups[COMMUNICATOR_NONE], place)
                                         .seconds);

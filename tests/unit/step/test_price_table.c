@@ -345,6 +345,40 @@ static void test_tensor_overlap_in_factors(void **state) {
                      block_ns("layout.stack=megatron-core", "layout.tp_overlap=false"));
 }
 
+/* What a block computes with the overlap over what it computes without. */
+static double cut_compute(const char *recipe) {
+    double compute_ns[2];
+    for (int cut = 0; cut < 2; cut++) {
+        const char *const setup[] = { "model=llama3-8b",
+                                      "layout.tp=4",
+                                      "cluster.hardware=h100-80g-sxm",
+                                      "layout.stack=none",
+                                      "training.precision=fp8",
+                                      recipe,
+                                      cut ? "layout.tp_overlap=true" : "layout.tp_overlap=false",
+                                      NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time time;
+        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+        compute_ns[cut] = (double)(time.forward_ns - time.forward_comm_ns + time.backward_ns -
+                                   time.backward_comm_ns);
+        fixture_close(&f);
+    }
+    return compute_ns[1] / compute_ns[0];
+}
+
+/* Pieces of a matmul are of its recipe: cutting costs as much in scaled blocks as with one scale. */
+static void test_pieces_keep_their_recipe(void **state) {
+    (void)state;
+    const double delayed = cut_compute("training.fp8_recipe=delayed"),
+                 blocks = cut_compute("training.fp8_recipe=blockwise");
+    assert_true(delayed > 1 && blocks > 1);
+    if (fabs(blocks - delayed) > 0.03) fail_msg("got %g, with one scale %g", blocks, delayed);
+}
+
 /* Blocks 2 to 4 twice as long, block 4 by another rule: three tables, and a sum over the layers. */
 static void test_rules_of_single_blocks(void **state) {
     (void)state;
@@ -662,6 +696,7 @@ int main(void) {
         cmocka_unit_test(test_unbalanced_ring),
         cmocka_unit_test(test_tensor_overlap),
         cmocka_unit_test(test_tensor_overlap_in_factors),
+        cmocka_unit_test(test_pieces_keep_their_recipe),
         cmocka_unit_test(test_rules_of_single_blocks),
         cmocka_unit_test(test_attention_follows_the_squares),
         cmocka_unit_test(test_slots_grow),
