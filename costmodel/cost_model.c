@@ -443,7 +443,7 @@ static struct price price_of(const struct cost_model *model,
     }
 }
 
-/* What runs like this one took more than their stacks say, by other sources' runs. */
+/* What stacks that nothing was fitted for take more. */
 static double usual_factor(const struct stack *stack, const struct step_bands *bands) {
     return stack != NULL && stack->uncalibrated && bands != NULL ? bands->uncalibrated_stack_factor
                                                                  : 1;
@@ -509,8 +509,10 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
                          work->kind == OPERATOR_EMBEDDING || work->kind == OPERATOR_LOSS ||
                          work->kind == OPERATOR_OPTIMIZER;
     if (streams && !isnan(stack->launch_gap_s) && p->seconds > 0) {
+        const double before_s = p->seconds;
         p->launch_s = stack->launch_gap_s + UNPRICED_KERNELS_S;
         p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+        if (p->seconds > 0) p->efficiency = fmin(p->efficiency * before_s / p->seconds, 1);
         p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
     }
     const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;

@@ -30,8 +30,8 @@ static double misfit_at_home(const struct cost_model *model, const struct stack 
 
 bool cost_model_knows_multimodal(const struct cost_model *model) {
     const struct stack_use use = cost_model_stack(model);
-    return use.stack != NULL && use.stack->multimodal_band > 0 && use.calibrated &&
-           (cost_model_writes_text(model) || stack_states_encoders(&use));
+    return use.stack != NULL &&
+           stack_knows_multimodal(use.stack, use.calibrated, cost_model_writes_text(model));
 }
 
 double cost_model_multimodal_band(const struct cost_model *model) {

@@ -271,6 +271,9 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
 /* What it states holds for models that write no text too: it stands for a simulator, or for the
  * place where its factors were fitted, whose diffusion models its band is of. */
 bool stack_states_encoders(const struct stack_use *use);
+/* It says how far off runs of models of images or video were (multimodal_band), for such as this:
+ * calibrated on the GPU or not, of a model that writes text or not. */
+bool stack_knows_multimodal(const struct stack *stack, bool calibrated, bool writes_text);
 /* Logarithm of the factor that is usual on a GPU among stacks[0..count); 0 where nothing was
  * calibrated. */
 double stack_usual_log_factor(const struct stack *const *stacks, int64_t count, const char *gpu,

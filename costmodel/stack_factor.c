@@ -174,10 +174,12 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
     return use;
 }
 
+bool stack_knows_multimodal(const struct stack *stack, bool calibrated, bool writes_text) {
+    return stack->multimodal_band > 0 && calibrated && (writes_text || stack->one_place);
+}
+
 bool stack_states_encoders(const struct stack_use *use) {
-    const struct stack *stack = use->stack;
-    return stack->simulated ||
-           (stack->one_place && stack->multimodal_band > 0 && use->calibrated);
+    return use->stack->simulated || stack_knows_multimodal(use->stack, use->calibrated, false);
 }
 
 #define MOST_DOUBT 0.99 /* a step takes some time */

@@ -319,13 +319,16 @@ static void print_bands(const struct bands_report *report, int64_t rows_with_ste
                    cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text,
                    100 * report->of[c].coverage,
                    cli_cell(100 * report->of[c].median_half_width, 16, 1, false).text);
-    bool few = false;
-    for (int c = 0; c < BAND_CLASS_COUNT; c++)
-        few = few || report->of[c].rows < BAND_ROWS_LEAST;
-    if (few)
-        printf("\nA width of fewer than %d rows is what these were off and no more, and of none "
-               "0.001 stands for it: more\nrows of more sources make a bands file.\n",
-               BAND_ROWS_LEAST);
+    const char *before = "\n";
+    for (int c = 0; c < BAND_CLASS_COUNT; c++) {
+        if (report->of[c].rows >= BAND_ROWS_LEAST) continue;
+        printf("%s%s: widths and factors of fewer than %d rows are theirs and no more%s\n", before,
+               classes[c], BAND_ROWS_LEAST,
+               report->of[c].rows > 0 ? ""
+               : c == BAND_MULTIMODAL ? "; of none no width is written"
+                                      : "; of none 0.001 stands for it");
+        before = "";
+    }
     if (output != NULL)
         printf("\nwritten: %s\n", output);
     else

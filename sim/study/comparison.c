@@ -343,7 +343,7 @@ static bool same_price_of_another_gpu(const cJSON *first, const cJSON *other) {
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena) {
     enum { VALUES = sizeof setup_values / sizeof setup_values[0] };
-    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 4) + 1);
+    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 5) + 1);
     int64_t count = 0;
     for (int64_t i = 0; i < run_count; i++)
         if (isnan(runs[i].record.launch_wait_ms))
@@ -352,6 +352,17 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                              "run %ld was stored by an older version: its waits for launches stand "
                              "in compute, padding and recompute, and no order of it is sure",
                              (long)i + 1);
+    for (int64_t i = 0; i < run_count; i++) {
+        cJSON *this = resolved(&runs[i]);
+        if (isnan(runs[i].record.host_copy_ms) &&
+            number_of(this, "training", "offload_blocks") > 0)
+            warnings[count++] =
+                arena_format(arena,
+                             "run %ld was stored by an older version: its copies to host memory "
+                             "stand in tensor communication",
+                             (long)i + 1);
+        cJSON_Delete(this);
+    }
     cJSON *first = resolved(&runs[0]);
     double first_samples = samples_per_step(&runs[0]);
     for (int64_t i = 1; i < run_count; i++) {

@@ -48,6 +48,8 @@ static const char *advice_text(const struct execution *e, int class) {
         return "a faster network between data-parallel ranks, or a larger global batch";
     if (class == REPLAY_UPDATE && e->scenario->layout.zero_stage >= 1)
         return "a larger global batch";
+    if (class == REPLAY_HOST_COPY && e->scenario->training_fields.offload_blocks == 0)
+        return "less of it (policy.joint.offload), or a faster link to the host";
     if (class == REPLAY_LAUNCH && e->scenario->layout.tp > 1)
         return "more tokens a micro-batch, a smaller layout.tp; CUDA graphs or compiled layers "
                "(layout.stack megatron-bridge-2026, torchtitan)";

@@ -82,7 +82,10 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     const bool naive = strcmp(row->attention, "naive") == 0;
     const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);
     cJSON_AddBoolToObject(language, "dropout", dropout);
-    if (dropout && r->dropout < 0) measured_row_note(row, "dropout: on, as usual with %s", r->ffn);
+    if (dropout && r->dropout < 0)
+        measured_row_note(row, "dropout: on, as usual %s%s",
+                          strncmp(r->ffn, "gelu", 4) == 0 ? "with " : "in encoders",
+                          strncmp(r->ffn, "gelu", 4) == 0 ? r->ffn : "");
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     if (!headed) cJSON_AddBoolToObject(language, "headless", true);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
@@ -537,10 +540,20 @@ static void add_training(cJSON *root, struct measured_row *row) {
                             (double)((row->recompute_layers + parts - 1) / parts));
 }
 
-bool measured_writes_text(const cJSON *document) {
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(document, "model"),
-                *definition = cJSON_GetObjectItemCaseSensitive(model, "definition"),
+static const cJSON *definition_of(const cJSON *document) {
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(document, "model");
+    return cJSON_GetObjectItemCaseSensitive(model, "definition");
+}
+
+bool measured_is_text(const cJSON *document) {
+    const cJSON *definition = definition_of(document),
                 *language = cJSON_GetObjectItemCaseSensitive(definition, "language");
+    return language != NULL && !cJSON_HasObjectItem(language, "bidirectional") &&
+           !cJSON_HasObjectItem(definition, "vision");
+}
+
+bool measured_writes_text(const cJSON *document) {
+    const cJSON *language = cJSON_GetObjectItemCaseSensitive(definition_of(document), "language");
     return language != NULL && !cJSON_HasObjectItem(language, "bidirectional") &&
            !cJSON_HasObjectItem(language, "headless");
 }

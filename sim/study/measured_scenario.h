@@ -110,5 +110,7 @@ const char *measured_shape_complete(const struct measured_context *context,
 
 /* measured_document.c: as model_writes_text() of the model in a scenario made of a row. */
 bool measured_writes_text(const cJSON *document);
+/* As model_is_text_decoder(). */
+bool measured_is_text(const cJSON *document);
 
 #endif

@@ -235,13 +235,14 @@ static const char *gpu_family(struct arena *arena, const char *hardware) {
     return arena_format(arena, "%.*s", (int)strcspn(hardware, "-"), hardware);
 }
 
-/* Its factor stands on top of what encoders take more, and in place of what stacks without one do. */
-static double usual_before(const struct fit_row *row, const struct step_bands *bands) {
-    const bool of_encoders = bands != NULL && !isnan(bands->encoder_factor) &&
-                             !measured_writes_text(row->scenario.document);
-    return row->scenario.stack->uncalibrated && bands != NULL && !of_encoders
-               ? bands->uncalibrated_stack_factor
-               : 1;
+/* What held besides the factor until now and does not from now on: what stacks without one take
+ * more, and of a stack that is to know encoders what those do. Other factors stand on top of it. */
+static double usual_before(const struct stack *stack, const struct step_bands *bands,
+                           bool writes_text, bool calibrated) {
+    if (bands == NULL) return 1;
+    if (writes_text || isnan(bands->encoder_factor))
+        return stack->uncalibrated ? bands->uncalibrated_stack_factor : 1;
+    return !calibrated && stack_knows_multimodal(stack, true, false) ? bands->encoder_factor : 1;
 }
 
 static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct fit_row *row,
@@ -258,11 +259,12 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     *g = (struct stack_fit_group){ .stack = row->scenario.stack,
                                    .factor = { .gpu = gpu, .precision = precision } };
     struct stack_use use = stack_on(g->stack, row->scenario.gpu, precision);
-    g->before_kernel = use.kernel_time_factor * usual_before(row, bands);
+    g->writes_text = measured_writes_text(row->scenario.document);
+    g->multimodal = !measured_is_text(row->scenario.document);
+    g->before_kernel = use.kernel_time_factor *
+                       usual_before(g->stack, bands, g->writes_text, use.calibrated);
     g->before_attention = use.attention_time_factor;
     g->was_calibrated = use.calibrated;
-    const char *modality = row->run->modality;
-    g->multimodal = modality[0] != '\0' && strcmp(modality, "text") != 0;
     return fit->group_count++;
 }
 
@@ -414,10 +416,14 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
                          : step_band_fraction(bands, g->stack->name, g->factor.gpu,
                                               g->was_calibrated, false, true, lost_before);
     if (!g->multimodal || bands == NULL) return;
-    const double least =
-        g->stack->multimodal_band > 0 ? g->stack->multimodal_band : bands->multimodal;
-    g->band = fmax(g->band, least);
-    g->band_before = fmax(g->band_before, least);
+    const struct stack *stack = g->stack;
+    g->band = fmax(g->band, stack_knows_multimodal(stack, true, g->writes_text)
+                                ? stack->multimodal_band
+                                : bands->multimodal);
+    g->band_before =
+        fmax(g->band_before, stack_knows_multimodal(stack, g->was_calibrated, g->writes_text)
+                                 ? stack->multimodal_band
+                                 : bands->multimodal);
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {

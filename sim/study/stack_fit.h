@@ -30,6 +30,7 @@ struct stack_fit_group {
     double band, band_before;
     bool was_calibrated; /* on this GPU and precision */
     bool multimodal;     /* its first row is of images or video, or of an encoder alone */
+    bool writes_text;    /* its first row's model */
     int64_t band_rows;
 };
 
