@@ -496,7 +496,7 @@ const char *cost_model_stack_id(const struct cost_model *model, struct arena *ar
     return text;
 }
 
-/* A stack's kernels against the profile's: more traffic, another gap, its factors on time. */
+/* A stack's kernels against the profile's: more traffic, its factors on time. */
 static void adjust(const struct cost_model *model, const struct operator_work *work,
                    struct price *p) {
     const struct stack *stack = model->stack.stack;
@@ -504,16 +504,6 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
     if (traffic != 1) {
         p->memory_s *= traffic;
         p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
-    }
-    const bool streams = work->kind == OPERATOR_NORM || work->kind == OPERATOR_ELEMENTWISE ||
-                         work->kind == OPERATOR_EMBEDDING || work->kind == OPERATOR_LOSS ||
-                         work->kind == OPERATOR_OPTIMIZER;
-    if (streams && !isnan(stack->launch_gap_s) && p->seconds > 0) {
-        const double before_s = p->seconds;
-        p->launch_s = stack->launch_gap_s + UNPRICED_KERNELS_S;
-        p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
-        if (p->seconds > 0) p->efficiency = fmin(p->efficiency * before_s / p->seconds, 1);
-        p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
     }
     const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
     const double factor =
@@ -590,12 +580,16 @@ static void wait_for_ranks(const struct operator_work *work, struct price *p) {
     p->network_s += RANK_WAIT_S;
 }
 
-static void add_unpriced_kernels(const struct operator_work *work, struct price *p) {
+/* A stack's own gap in place of the profile's, and the kernels that no operator stands for. */
+static void add_launches(const struct stack *stack, const struct operator_work *work,
+                         struct price *p) {
     if (operator_is_collective(work->kind) || !(p->seconds > 0)) return;
+    const bool streams = work->kind != OPERATOR_MATMUL && work->kind != OPERATOR_ATTENTION;
     const double alone_s = p->seconds;
+    if (streams && stack != NULL && !isnan(stack->launch_gap_s)) p->launch_s = stack->launch_gap_s;
     p->launch_s += UNPRICED_KERNELS_S / (double)(work->pieces > 1 ? work->pieces : 1);
     p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
-    p->efficiency *= alone_s / p->seconds;
+    p->efficiency = fmin(p->efficiency * alone_s / p->seconds, 1);
     p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
 }
 
@@ -636,7 +630,7 @@ static double use_attention_modes(const struct cost_model *model, const struct o
 struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,
                                  const struct communicator *group, const struct rule_place *place) {
     struct price p = price_of(model, NULL, work, group, true);
-    add_unpriced_kernels(work, &p);
+    add_launches(model->stack.stack, work, &p);
     const double moved_s = use_attention_modes(model, work, &p);
     if (model->stack.stack != NULL) adjust(model, work, &p);
     wait_for_ranks(work, &p);

@@ -7,11 +7,23 @@
 #include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
+static bool is_encoder(const struct measured_run *r) {
+    return strcmp(r->modality, "encoder") == 0;
+}
+
 /* Models of the GPT family, encoders and diffusion transformers have biases, norms with means and
  * learned positions beside their activation. */
-static bool is_gpt(const struct measured_run *r) {
+static bool is_like_gpt(const struct measured_run *r) {
     return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 ||
-           strcmp(r->modality, "encoder") == 0;
+           is_encoder(r);
+}
+
+/* A note that something is as it usually is. */
+static void note_usual(struct measured_row *row, const char *what, const char *ffn) {
+    if (is_encoder(&row->run))
+        measured_row_note(row, "%s, as usual in encoders", what);
+    else
+        measured_row_note(row, "%s, as usual with %s", what, ffn);
 }
 
 void measured_add_shape(cJSON *module, struct measured_row *row) {
@@ -27,17 +39,14 @@ void measured_add_shape(cJSON *module, struct measured_row *row) {
     cJSON_AddStringToObject(module, "ffn", ffn);
     if (r->ffn[0] == '\0') measured_row_note(row, "ffn: %s", ffn);
     const bool says_norm = strcmp(r->norm, "layer") == 0 || strcmp(r->norm, "rms") == 0;
-    const char *norm = says_norm ? r->norm : is_gpt(r) ? "layer" : "rms";
+    const char *norm = says_norm ? r->norm : is_like_gpt(r) ? "layer" : "rms";
     cJSON_AddStringToObject(module, "norm", norm);
-    const bool encoder = strcmp(r->modality, "encoder") == 0;
-    if (!says_norm)
-        measured_row_note(row, "norm: %s, as usual %s%s", norm, encoder ? "in encoders" : "with ",
-                          encoder ? "" : ffn);
+    if (!says_norm) note_usual(row, arena_format(row->context->arena, "norm: %s", norm), ffn);
     if (r->kv_heads < 1) measured_row_note(row, "kv_heads: as many as heads");
     if (r->head_dim < 1) measured_row_note(row, "head_dim: hidden / heads");
     if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(module, "qk_norm", r->qk_norm);
-    if (is_gpt(r)) cJSON_AddStringToObject(module, "qkv_bias", "all");
-    cJSON_AddBoolToObject(module, "linear_bias", is_gpt(r));
+    if (is_like_gpt(r)) cJSON_AddStringToObject(module, "qkv_bias", "all");
+    cJSON_AddBoolToObject(module, "linear_bias", is_like_gpt(r));
 }
 
 /* An encoder of images by its name, over no more than ImageNet's 21,841 classes. */
@@ -46,7 +55,7 @@ static bool is_classifier(const struct measured_run *r) {
     static const char *const names[] = {
         "vit", "deit", "swin", "beit", "mae", "eva", "dino", "dit"
     };
-    if (strcmp(r->modality, "encoder") != 0 || r->vocab > MOST_CLASSES) return false;
+    if (!is_encoder(r) || r->vocab > MOST_CLASSES) return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (measured_text_says(r->model, names[i])) return true;
     return false;
@@ -66,7 +75,7 @@ static bool has_head(struct measured_row *row) {
 
 static void add_language(cJSON *definition, struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    const bool gpt = is_gpt(r);
+    const bool gpt = is_like_gpt(r);
     cJSON *language = cJSON_AddObjectToObject(definition, "language");
     cJSON_AddStringToObject(language, "name", "measured model");
     cJSON_AddStringToObject(language, "role", "language");
@@ -77,15 +86,12 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     const bool tied = measured_model_is_tied(row->context, r, gpt);
     if (tied && !gpt && headed) measured_row_note(row, "embeddings: the head's are the tokens'");
     cJSON_AddBoolToObject(language, "tied_embeddings", tied && headed);
-    if (strcmp(r->modality, "encoder") == 0) cJSON_AddBoolToObject(language, "bidirectional", true);
+    if (is_encoder(r)) cJSON_AddBoolToObject(language, "bidirectional", true);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
     const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);
     cJSON_AddBoolToObject(language, "dropout", dropout);
-    if (dropout && r->dropout < 0)
-        measured_row_note(row, "dropout: on, as usual %s%s",
-                          strncmp(r->ffn, "gelu", 4) == 0 ? "with " : "in encoders",
-                          strncmp(r->ffn, "gelu", 4) == 0 ? r->ffn : "");
+    if (dropout && r->dropout < 0) note_usual(row, "dropout: on", r->ffn);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     if (!headed) cJSON_AddBoolToObject(language, "headless", true);
     cJSON_AddStringToObject(language, "source", "row of measured runs");

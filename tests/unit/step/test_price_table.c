@@ -320,10 +320,11 @@ static void test_tensor_overlap(void **state) {
     assert_true(layer_ns[1] < layer_ns[0] && exposed_ns[1] < exposed_ns[0] / 2);
 }
 
-static int64_t block_ns(const char *stack, const char *overlap) {
-    const char *const setup[] = {
-        "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm", stack, overlap, NULL
-    };
+/* Of 8,192 tokens on four TP ranks of H100. */
+static struct layer_time block_time(const char *const more[4]) {
+    const char *const setup[] = { "model=llama3-8b", "layout.tp=4",
+                                  "cluster.hardware=h100-80g-sxm",
+                                  more[0], more[1], more[2], more[3], NULL };
     struct step_fixture f;
     fixture_open(&f, setup);
     struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
@@ -331,6 +332,11 @@ static int64_t block_ns(const char *stack, const char *overlap) {
     struct layer_time time;
     price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
     fixture_close(&f);
+    return time;
+}
+
+static int64_t block_ns(const char *stack, const char *overlap) {
+    const struct layer_time time = block_time((const char *const[4]){ stack, overlap });
     return time.forward_ns + time.backward_ns;
 }
 
@@ -347,25 +353,14 @@ static void test_tensor_overlap_in_factors(void **state) {
 
 /* What a block computes with the overlap over what it computes without. */
 static double cut_compute(const char *recipe) {
+    static const char *const overlaps[] = { "layout.tp_overlap=false", "layout.tp_overlap=true" };
     double compute_ns[2];
     for (int cut = 0; cut < 2; cut++) {
-        const char *const setup[] = { "model=llama3-8b",
-                                      "layout.tp=4",
-                                      "cluster.hardware=h100-80g-sxm",
-                                      "layout.stack=none",
-                                      "training.precision=fp8",
-                                      recipe,
-                                      cut ? "layout.tp_overlap=true" : "layout.tp_overlap=false",
-                                      NULL };
-        struct step_fixture f;
-        fixture_open(&f, setup);
-        struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
-        price_table_prepare(f.prices, &shape, 1);
-        struct layer_time time;
-        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+        const struct layer_time time =
+            block_time((const char *const[4]){ "layout.stack=none", overlaps[cut],
+                                               "training.precision=fp8", recipe });
         compute_ns[cut] = (double)(time.forward_ns - time.forward_comm_ns + time.backward_ns -
                                    time.backward_comm_ns);
-        fixture_close(&f);
     }
     return compute_ns[1] / compute_ns[0];
 }
