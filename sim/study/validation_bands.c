@@ -179,15 +179,15 @@ static double own_width(const struct class *c, int64_t like, int64_t *rows) {
 
 /* ---- stacks that are not known, or not calibrated ---- */
 
-/* Mean ln(measured / held back) of the rows that row i's stack was calibrated on; NaN unless i is
- * the first of them. */
+/* Mean ln(measured / held back) of the rows that factors of row i's stack were fitted on; NaN
+ * unless i is the first of them. Rows that gave a constant alone say nothing of factors. */
 static double over_held_back(const struct validation *named, const struct validation *held,
                              int64_t i) {
     double sum = 0;
     int64_t rows = 0;
     for (int64_t k = 0; k < named->runs.count; k++) {
         const struct validation_row *row = &named->rows[k];
-        if (!row->calibrated_on || row->finds_encoder_factor ||
+        if (!row->calibrated_on || !row->calibrated_stack || row->finds_encoder_factor ||
             row->stack != named->rows[i].stack || isnan(held->rows[k].relative_error))
             continue;
         if (rows == 0 && k != i) return NAN;
