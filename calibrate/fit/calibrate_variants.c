@@ -16,8 +16,9 @@ static const struct framework {
     { "trtllm", "trtllm", "TensorRT-LLM collector of ai-dynamo/aiconfigurator", false },
     { "vllm", "vllm", "vLLM collector of ai-dynamo/aiconfigurator", false },
     { "transformerengine", "TransformerEngine", "TransformerEngine, MooreThreads/SimuMax", false },
-    { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend", false },
-    { "cudnn deterministic_bwd=True", "cudnn", "cuDNN, NVIDIA/cudnn-frontend", true },
+    { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend and calibrate/bench", false },
+    { "cudnn deterministic_bwd=True", "cudnn", "cuDNN, NVIDIA/cudnn-frontend and calibrate/bench",
+      true },
 };
 enum { FRAMEWORK_COUNT = sizeof frameworks / sizeof frameworks[0], VARIANT_ROWS_MIN = 20 };
 
@@ -118,11 +119,20 @@ static int64_t attention_rows_of(const struct calibrate_job *job, const struct f
     return count;
 }
 
+static bool has_backward_rows(const struct calibrate_job *job, const struct framework *framework,
+                              struct attention_row *rows) {
+    for (int r = 0; r < RULE_COUNT; r++)
+        if (attention_rows_of(job, framework, &calibrate_attention_rules[r], "bwd", rows) > 0)
+            return true;
+    return false;
+}
+
 static cJSON *variant_attention(struct calibrate_job *job, const struct framework *framework) {
     const struct plan *plan = job->plan;
     const int64_t row_count = job->measured->attention.count;
     struct attention_row *rows = arena_array(job->arena, struct attention_row, row_count + 1);
     struct attention_row *pairs = arena_array(job->arena, struct attention_row, row_count + 1);
+    if (framework->deterministic && !has_backward_rows(job, framework, rows)) return NULL;
     const struct attention_conditions on = { plan->variant_peak, plan->variant_bandwidth,
                                              variant_sm_count(plan) };
     cJSON *curves = cJSON_CreateArray();
@@ -166,7 +176,7 @@ static cJSON *variant_attention(struct calibrate_job *job, const struct framewor
                            framework->name);
     else if (framework->deterministic) {
         cJSON_Delete(curves);
-        return NULL;
+        return NULL; /* too few of them */
     } else {
         source = "pairs of all frameworks: no backward kernels of this one were measured";
         if (!fit_attention_backward(job->arena, job->measured->attention.rows, row_count, &backward,
