@@ -135,6 +135,14 @@ static bool holds_words(const char *name, const char *words) {
     return true;
 }
 
+/* How much words say of a name: a year among them ("hf fsdp 2026") makes them no nearer than the
+ * same without it, which the year of the file does. */
+static size_t words_length(const char *words) {
+    const char *last = strrchr(words, ' ');
+    const bool has_year = last != NULL && strlen(last) == 5 && strspn(last + 1, "0123456789") == 4;
+    return has_year ? (size_t)(last - words) : strlen(words);
+}
+
 static bool is_word(const char *name, const char *at, size_t length) {
     return (at == name || !in_a_word(at[-1])) && !in_a_word(at[length]);
 }
@@ -188,7 +196,7 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
         const int64_t distance =
             2 * llabs((year > 0 ? year : newest) - stack->year) + !runs_usually(stack, divided);
         for (const char **word = stack->words; *word != NULL; word++) {
-            const size_t length = strlen(*word);
+            const size_t length = words_length(*word);
             const bool better =
                 length > best_length || (length == best_length && distance < best_distance);
             if (!holds_words(plain, *word)) continue;

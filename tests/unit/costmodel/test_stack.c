@@ -127,6 +127,9 @@ static void test_find(void **state) {
         { "nanogpt-2025", "nanogpt", true }, /* its loss is compiled with the model */
         { "my-hf-trainer", "hf-deepspeed-2025", false },
         { "hf-compile-2026", "hf-compile", false }, /* of 2025 */
+        { "HuggingFace Trainer, FSDP, 2026", "hf-fsdp-2026", true },
+        { "my-nanoGPT 2026", "nanogpt-2026", true },
+        { "fsdp2-prime-rl-2026", "torchtitan-eager", false }, /* not the stack of "fsdp2 2026" */
         { "Transformers, torch.compile", "hf-compile", true },
         { "diffusers-2025", "hf-ddp", false }, /* of 2022 */
         { "diffusers with FSDP", "hf-fsdp", true },
