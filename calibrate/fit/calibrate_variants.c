@@ -16,6 +16,7 @@ static const struct framework {
     { "trtllm", "trtllm", "TensorRT-LLM collector of ai-dynamo/aiconfigurator", false },
     { "vllm", "vllm", "vLLM collector of ai-dynamo/aiconfigurator", false },
     { "transformerengine", "TransformerEngine", "TransformerEngine, MooreThreads/SimuMax", false },
+    { "cublaslt", "cublasLt", "cuBLASLt, calibrate/bench", false },
     { "cudnn", "cudnn", "cuDNN, NVIDIA/cudnn-frontend and calibrate/bench", false },
     { "cudnn deterministic_bwd=True", "cudnn", "cuDNN, NVIDIA/cudnn-frontend and calibrate/bench",
       true },

@@ -213,12 +213,15 @@ struct pair {
     double length, log_ratio; /* of efficiencies */
 };
 
-/* H100's forwards by cuDNN take 0.7 of its curve's time at short lengths, so that backwards over
- * them say too much of backwards over the curve: in steps these took 0.97 of the price as it is
- * without them (calibrate/measured/h100-bench). */
+/* This project's own pairs (S32, calibrate/measured): their forwards, by cuDNN, take 0.7 of the
+ * curves' time at short lengths, so that backwards over them say too much of backwards over the
+ * curves: in steps these took 0.97 of the price as it is without them. */
+static bool is_own_pair(const struct attention_row *f) {
+    return f->source != NULL && strncmp(f->source, "S32:", 4) == 0;
+}
+
 static bool is_pair(const struct attention_row *f, const struct attention_row *b) {
-    return f->head_dim_qk == 128 && strncmp(f->gpu, "B200", 4) != 0 &&
-           strcmp(f->gpu, "H100-SXM5-80GB") != 0 &&
+    return f->head_dim_qk == 128 && strncmp(f->gpu, "B200", 4) != 0 && !is_own_pair(f) &&
            strcmp(f->direction, "fwd") == 0 && strcmp(f->dtype, "bf16") == 0 &&
            strcmp(b->dtype, "bf16") == 0 && strcmp(f->gpu, b->gpu) == 0 &&
            strcmp(f->framework, b->framework) == 0 && f->batch == b->batch &&
