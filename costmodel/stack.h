@@ -69,6 +69,9 @@ enum stack_keeps {
     KEEPS_FP32_NORM_PRODUCTS = 64,
     KEEPS_REPEATED_KEYS = 128, /* keys and values once for each query head (before SDPA's GQA) */
     KEEPS_FP32_RESIDUAL = 256, /* what norms read of the residual stream, of autocast */
+    /* of an activation that the model's code writes out: what its operators keep beside its input;
+     * with the one above autocast's fp32 of it */
+    KEEPS_WRITTEN_ACTIVATION = 512,
 };
 
 /* The collectives of sequence parallelism around a block's matmuls. */

@@ -352,7 +352,8 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
 
 static const char *const keep_names[] = { "gathered-inputs",    "gate-output",   "key-value-copy",
                                           "attention-copy",     "fp32-scores",   "fp32-norms",
-                                          "fp32-norm-products", "repeated-keys", "fp32-residual" };
+                                          "fp32-norm-products", "repeated-keys", "fp32-residual",
+                                          "written-activation" };
 enum { KEEP_COUNT = sizeof keep_names / sizeof keep_names[0] };
 
 static const char *all_keeps(struct arena *arena) {

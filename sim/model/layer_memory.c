@@ -107,6 +107,22 @@ static void save_residual_norm_input(struct saved_list *list, const char *name, 
     save_norm_input_of(list, name, rows, list->d->module->hidden, element);
 }
 
+/* GELU written out (Transformers, NewGELUActivation) keeps half of its input, the tanh and that plus
+ * one; under autocast the latter two and the input's copy are fp32, because pow is. CLIP's keeps the
+ * sigmoid. */
+static void save_written_activation(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    if ((list->keeps & KEEPS_WRITTEN_ACTIVATION) == 0) return;
+    const double element = (double)d->element_bytes,
+                 values = (double)d->tokens * (double)d->ffn_width;
+    const bool autocast = (list->keeps & KEEPS_FP32_RESIDUAL) != 0;
+    if (d->module->ffn == FFN_GELU_NEW)
+        save_bytes(list, "activation written out",
+                   values * (autocast ? element + 3 * 4 : 3 * element));
+    if (d->module->ffn == FFN_QUICK_GELU)
+        save_bytes(list, "activation written out", values * element);
+}
+
 /* One byte a value. */
 static void save_mask(struct saved_list *list, const char *name) {
     const struct layer_division *d = list->d;
@@ -222,6 +238,7 @@ static void block_saved(struct saved_list *list) {
     save(list, "up output", d->tokens, d->up_width);
     if ((list->keeps & KEEPS_GATE_OUTPUT) != 0 && d->up_width > d->ffn_width)
         save(list, "activated gate", d->tokens, d->ffn_width);
+    save_written_activation(list);
     save_matmul_input(list, "down input", d->tokens, d->ffn_width);
     save_for_adapters(list, ADAPTER_OF_DOWN, "down input", d->tokens, d->ffn_width);
     save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");

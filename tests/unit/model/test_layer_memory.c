@@ -555,16 +555,21 @@ static void test_norms_of_operators(void **state) {
     }
 }
 
-/* Of a block of gpt-175b at one sample of 2,048 tokens. */
-static double saved_by_gpt(unsigned keeps, enum recompute_kind recompute) {
+/* Of a block of gpt-175b with this activation at one sample of 2,048 tokens. */
+static double saved_with(enum ffn_kind ffn, unsigned keeps, enum recompute_kind recompute) {
     struct arena *arena = arena_create();
-    const struct model *m = fixture_model(arena, "gpt-175b");
-    const struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
+    struct model m = *fixture_model(arena, "gpt-175b");
+    m.modules[MODULE_LANGUAGE].ffn = ffn;
+    const struct batch_shape shape = model_batch_shape(&m, 1, 0, 2048, 2048.0 * 2048.0);
     const struct tensor_split split = { .tp = 1, .cp = 1, .keeps = keeps };
     const double bytes =
-        layer_saved_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape, &split, recompute);
+        layer_saved_bytes(&m, fixture_layer(&m, LAYER_LANGUAGE_BLOCK), &shape, &split, recompute);
     arena_destroy(arena);
     return bytes;
+}
+
+static double saved_by_gpt(unsigned keeps, enum recompute_kind recompute) {
+    return saved_with(FFN_GELU, keeps, recompute);
 }
 
 /* Under autocast both norms of a block read fp32, and so does a recomputed block. */
@@ -577,6 +582,30 @@ static void test_fp32_residual(void **state) {
     assert_true(saved_by_gpt(KEEPS_FP32_RESIDUAL, RECOMPUTE_FULL) -
                     saved_by_gpt(0, RECOMPUTE_FULL) ==
                 2 * values);
+}
+
+/* GPT-2 of Transformers on one H100 under autocast: 14 bytes a value (calibrate/measured). */
+static void test_written_activation(void **state) {
+    (void)state;
+    static const struct {
+        enum ffn_kind ffn;
+        unsigned keeps;
+        double bytes; /* of a value of the feed-forward layer */
+    } cases[] = {
+        { FFN_GELU, KEEPS_WRITTEN_ACTIVATION, 0 }, /* the library's one kernel */
+        { FFN_GELU_NEW, 0, 0 },
+        { FFN_GELU_NEW, KEEPS_WRITTEN_ACTIVATION, 6 },
+        { FFN_GELU_NEW, KEEPS_WRITTEN_ACTIVATION | KEEPS_FP32_RESIDUAL, 14 },
+        { FFN_QUICK_GELU, KEEPS_WRITTEN_ACTIVATION | KEEPS_FP32_RESIDUAL, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const unsigned without = cases[i].keeps & ~(unsigned)KEEPS_WRITTEN_ACTIVATION;
+        assert_true(saved_with(cases[i].ffn, cases[i].keeps, RECOMPUTE_NONE) -
+                        saved_with(cases[i].ffn, without, RECOMPUTE_NONE) ==
+                    cases[i].bytes * 2048 * 4 * 12288);
+        assert_true(saved_with(cases[i].ffn, cases[i].keeps, RECOMPUTE_FULL) ==
+                    saved_with(cases[i].ffn, without, RECOMPUTE_FULL));
+    }
 }
 
 /* A layer norm is one kernel in eager PyTorch too: nothing comes on top. */
@@ -608,6 +637,7 @@ int main(void) {
         cmocka_unit_test(test_layer_norm_is_fused),
         cmocka_unit_test(test_norms_of_operators),
         cmocka_unit_test(test_fp32_residual),
+        cmocka_unit_test(test_written_activation),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
