@@ -195,7 +195,7 @@ struct price cost_model_price_isolated(const struct cost_model *model,
 /* Measured runs (row ids) to which a constant of the cost model was fitted; NULL at the end. */
 extern const char *const cost_model_calibration_rows[];
 /* Named variants: the kernels of one framework ("sglang", "vllm", "trtllm", "transformerengine",
- * "cudnn") as its benchmark ran them on this GPU. An index is valid from 0 to count - 1; find
+ * "cublaslt", "cudnn") as its benchmark ran them on this GPU. An index is valid from 0 to count - 1; find
  * returns -1 for a name that this profile does not have. */
 int64_t cost_model_variant_count(const struct cost_model *model);
 const char *cost_model_variant_name(const struct cost_model *model, int64_t variant_index);

@@ -191,7 +191,8 @@ struct stack {
     double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered; half
                                * of it under ZeRO-2 */
     double reduce_copy_bytes; /* per trainable parameter and sharded reduction: copies into it */
-    double gradient_passes;   /* over whole gradients in a step: cleared, scaled, looked through */
+    double gradient_passes;   /* over whole gradients in a step of several ranks: cleared, scaled,
+                               * looked through, copied to buckets and back */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     /* held and reduced where the matmuls run in these precisions; NaN: as above */

@@ -11,7 +11,8 @@ that draw less, in several shares of the time.
 Writes DIR/power.csv: the kernel, what fills the rest of the time (memory: copies that miss L2; wait: a
 kernel that spins on one multiprocessor; idle: nothing, the host sleeps), the length of a burst, the share
 of the time that the kernel wants at boost clock, its median time, that of one call of the filler, mean
-power and clock over the run without its first half second.
+power and clock over the run without its first 1.5 seconds, over as long as the driver averages power on
+Hopper. boost_us is a first call's time after a pause; where a later point is shorter, that is nearer.
 """
 import argparse
 import csv
@@ -26,6 +27,7 @@ import torch.nn.functional as F
 
 GPU = torch.device("cuda")
 COPY_BYTES = 512 << 20
+SETTLE_S = 1.5  # the driver's mean of power
 
 
 class Sampler(threading.Thread):
@@ -105,7 +107,7 @@ def measure(kernel, filler, kernel_calls, filler_calls, seconds, idle_s=0.0):
         elif len(bursts) > 4:
             bursts[-4][1][2].synchronize()
     torch.cuda.synchronize()
-    power, clock = sampler.mean_since(begin + 0.5)
+    power, clock = sampler.mean_since(begin + SETTLE_S)
     sampler.going = False
     sampler.join()
     late = [m for at, m in bursts if at > begin + 0.5] or [m for _, m in bursts]
@@ -129,7 +131,7 @@ KERNELS = [
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", default=".", metavar="DIR", dest="directory")
-    parser.add_argument("--seconds", type=float, default=1.6, help="of a point")
+    parser.add_argument("--seconds", type=float, default=3, help="of a point")
     parser.add_argument("--quick", action="store_true", help="two kernels, fewer shares")
     arguments = parser.parse_args()
     pynvml.nvmlInit()
@@ -161,12 +163,12 @@ def main():
         point("none", 0, 0, None, "memory", memory, memory_us, 0, 20000)
         point("none", 0, 0, None, "wait", spin(500), 500, 0, 20000)
         for index, (what, make, flop) in enumerate(KERNELS):
+            if arguments.quick and index not in (0, 4):
+                continue
             kernel = make()
             time.sleep(1)  # the clock is back at its highest
             boost_us = time_us(kernel)
             first = index == 0
-            if arguments.quick and index not in (0, 4):
-                continue
             for share in (1, 0.75, 0.5, 0.25) if not first else (1, 0.85, 0.7, 0.6, 0.5, 0.4, 0.25):
                 point(what, flop, boost_us, kernel, "memory", memory, memory_us, share, 4000)
             for share in (0.75, 0.5) if not first else (0.85, 0.7, 0.5, 0.3):

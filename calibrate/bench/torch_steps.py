@@ -5,7 +5,8 @@ What it is for: a step holds kernels that no microbenchmark has (copies, casts, 
 of sums), and a host that launches them. Laid beside `ballast explain`, its output says which part of a
 prediction is wrong. Weights and data are random, so its numbers are of time and memory alone.
 
-    python3 torch_steps.py -o DIR [--only REGEX] [--budget SECONDS] [--warm-compile]
+    python3 torch_steps.py -o DIR [--only REGEX] [--but REGEX] [--budget SECONDS] [--seconds S]
+                           [--no-operators] [--warm-compile]
 
 Writes DIR/torch_steps.jsonl, one object a case: its shape, the time of each step, of its passes
 (forward, backward, update), peak memory, clock and power at the end, every kernel of one step in order
@@ -19,6 +20,7 @@ import gc
 import json
 import os
 import re
+import statistics
 import sys
 import time
 import traceback
@@ -208,14 +210,14 @@ def llava(batch, text_length):
 
 # ---- models of timm ----
 
-def vit_timm(name, batch, compiled=False, amp=True):
+def vit_timm(name, batch, compiled=False):
     import timm
     with made_in(torch.float32):
         model = timm.create_model(name, num_classes=1000)
     model.to(GPU).train()
     run = torch.compile(model) if compiled else model
     images, labels = torch.randn(batch, 3, 224, 224, device=GPU), ids(1, batch, 1000)[0]
-    return Training(model, lambda: F.cross_entropy(run(images), labels), amp=amp)
+    return Training(model, lambda: F.cross_entropy(run(images), labels), amp=True)
 
 
 # ---- models of plain PyTorch ----
@@ -423,7 +425,7 @@ CASES = [
 
 # ---- measuring ----
 
-def times_of(step, seconds, least=6, most=200):
+def times_of(step, seconds, meter, least=6, most=200):
     """Milliseconds of each step and of its passes; steps follow one another without a wait."""
     marks = []
 
@@ -441,7 +443,7 @@ def times_of(step, seconds, least=6, most=200):
             marks[i - 3][-1].synchronize()  # not further ahead than a loop that logs
         if i + 1 >= least and time.perf_counter() - begin > seconds:
             break
-    state = METER.read()
+    state = meter.read()
     torch.cuda.synchronize()
     steps = [m[0].elapsed_time(m[-1]) for m in marks]
     # From start to start, so that what the host does between two steps counts.
@@ -484,7 +486,7 @@ def operators_of(step):
     return sorted(out, key=lambda r: -r[3])
 
 
-def measure(name, make, seconds, out, with_operators):
+def measure(name, make, seconds, out, with_operators, meter):
     began = time.time()
     step = make()
     for _ in range(3):
@@ -492,7 +494,7 @@ def measure(name, make, seconds, out, with_operators):
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     made = time.time()
-    record = {"name": name, **times_of(step, seconds)}
+    record = {"name": name, **times_of(step, seconds, meter)}
     record["peak_allocated_GiB"] = torch.cuda.max_memory_allocated() / 2**30
     record["peak_reserved_GiB"] = torch.cuda.max_memory_reserved() / 2**30
     record["parameters"] = sum(p.numel() for p in step.model.parameters())
@@ -505,10 +507,9 @@ def measure(name, make, seconds, out, with_operators):
             print(f"{name}: no {what}: {error!r}", file=sys.stderr, flush=True)
     out.write(json.dumps(record) + "\n")
     out.flush()
-    ordered = sorted(record["step_ms"])
-    median = ordered[len(ordered) // 2]
+    median = statistics.median(record["step_ms"])
     busy = sum(r[2] for r in record.get("kernels", {"rows": []})["rows"]) / 1e3
-    print(f"{name}: {median:.2f} ms a step ({len(ordered)}), kernels {busy:.2f} ms, "
+    print(f"{name}: {median:.2f} ms a step ({len(record['step_ms'])}), kernels {busy:.2f} ms, "
           f"{record['peak_allocated_GiB']:.1f} GiB, {record['sm_MHz']} MHz, "
           f"{record['power_W']:.0f} W; made in {made - began:.0f}, all {time.time() - began:.0f} s, "
           f"at {time.time() - START:.0f}", file=sys.stderr, flush=True)
@@ -521,7 +522,6 @@ def release():
 
 
 def main():
-    global METER
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", default=".", metavar="DIR", dest="directory")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
@@ -533,7 +533,7 @@ def main():
                         help="only run the compiled cases twice, for their cache")
     parser.add_argument("--no-operators", action="store_true", help="no table by input shapes")
     arguments = parser.parse_args()
-    METER = Meter()
+    meter = Meter()
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = True
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, imports took "
@@ -556,7 +556,7 @@ def main():
                     print(f"{name}: compiled at {time.time() - START:.0f} s", file=sys.stderr, flush=True)
                     del step
                 else:
-                    measure(name, make, arguments.seconds, out, not arguments.no_operators)
+                    measure(name, make, arguments.seconds, out, not arguments.no_operators, meter)
             except Exception:
                 print(f"{name}: failed\n{traceback.format_exc(limit=-3)}", file=sys.stderr, flush=True)
             release()
