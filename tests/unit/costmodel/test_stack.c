@@ -24,14 +24,15 @@ static struct stack_list all(struct arena *arena) {
     return list;
 }
 
-/* A stack that runs a norm or a gated product as operators keeps what they keep. */
+/* A stack that runs a norm or a gated product as operators keeps what they keep. One kernel of a norm
+ * under autocast moves 4.1 times as much as one in 16 bits, operators 11 times and more. */
 static void test_eager_kernels_keep(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     const struct stack_list list = all(arena);
     for (int64_t i = 0; i < list.count; i++) {
         const struct stack *stack = list.stacks[i];
-        const bool norms = stack->kernel_traffic[FORM_RMS_NORM].forward > 2,
+        const bool norms = stack->kernel_traffic[FORM_RMS_NORM].forward > 5,
                    gate = stack->kernel_traffic[FORM_SWIGLU].forward > 1.2;
         if (norms != ((stack->keeps & KEEPS_FP32_NORMS) != 0))
             fail_msg("%s: its RMS norms, and fp32-norms", stack->name);
@@ -439,9 +440,8 @@ static void test_gaps(void **state) {
     struct error err = { 0 };
     struct stack own = *stack_load(arena, SCENARIOS, "megatron-core", &err);
     struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
-    struct operator_work norm =
-                             operator_streaming("n", OPERATOR_NORM, PASS_FORWARD, PRECISION_BF16,
-                                                1e7),
+    struct operator_work norm = operator_streaming("n", OPERATOR_NORM, PASS_FORWARD, PRECISION_BF16,
+                                                   1e7),
                          matmul = operator_matmul("m", PASS_FORWARD, PRECISION_BF16, 64, 64, 64);
     struct price at[3];
     static const double gaps_s[] = { 0, 2e-6, 5e-6 };
