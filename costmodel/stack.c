@@ -122,25 +122,25 @@ static bool holds_word(const char *name, const char *word) {
 
 /* A word of the files with blanks names several, which stand anywhere: "hf fsdp" is in
  * "hf-trainer-2024-fsdp". */
-static bool holds_words(const char *name, const char *words) {
+static bool holds_words(const char *name, const char *words, size_t length) {
     char part[STACK_NAME_MAX];
-    for (const char *at = words; *at != '\0'; at += *at == ' ') {
-        const size_t length = strcspn(at, " ");
-        if (length >= sizeof part) return false;
-        memcpy(part, at, length);
-        part[length] = '\0';
+    for (const char *at = words, *end = words + length; at < end; at += at < end && *at == ' ') {
+        const size_t part_length = strcspn(at, " ");
+        if (part_length >= sizeof part) return false;
+        memcpy(part, at, part_length);
+        part[part_length] = '\0';
         if (!holds_word(name, part)) return false;
-        at += length;
+        at += part_length;
     }
     return true;
 }
 
-/* How much words say of a name: a year among them ("hf fsdp 2026") makes them no nearer than the
- * same without it, which the year of the file does. */
-static size_t words_length(const char *words) {
+/* Words may end in a year: "hf fsdp 2026" are in names that state that one or a later one, and are
+ * no nearer to them than "hf fsdp". 0: none. */
+static int64_t words_year(const char *words) {
     const char *last = strrchr(words, ' ');
     const bool has_year = last != NULL && strlen(last) == 5 && strspn(last + 1, "0123456789") == 4;
-    return has_year ? (size_t)(last - words) : strlen(words);
+    return has_year ? strtol(last + 1, NULL, 10) : 0;
 }
 
 static bool is_word(const char *name, const char *at, size_t length) {
@@ -196,10 +196,11 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
         const int64_t distance =
             2 * llabs((year > 0 ? year : newest) - stack->year) + !runs_usually(stack, divided);
         for (const char **word = stack->words; *word != NULL; word++) {
-            const size_t length = words_length(*word);
+            const int64_t from_year = words_year(*word);
+            const size_t length = strlen(*word) - (from_year > 0 ? strlen(" 2026") : 0);
             const bool better =
                 length > best_length || (length == best_length && distance < best_distance);
-            if (!holds_words(plain, *word)) continue;
+            if (year < from_year || !holds_words(plain, *word, length)) continue;
             if (best != NULL && best != stack && length >= best_length)
                 alone = length > best_length;
             if (best != NULL && !better) continue;
@@ -220,7 +221,7 @@ const struct stack *stack_of_run(const struct stack_list *list, const struct sta
         const struct stack *stack = list->stacks[i];
         if (strcmp(stack->backend, named->backend) != 0) continue;
         for (const char **words = stack->runs; *words != NULL; words++)
-            if (holds_words(plain, *words)) return stack;
+            if (holds_words(plain, *words, strlen(*words))) return stack;
     }
     return named;
 }

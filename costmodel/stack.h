@@ -254,7 +254,8 @@ int64_t stack_name_year(const char *name);
 /* The stack that a source's own name ("LLM-Foundry FSDP1", in capitals or not, with any marks
  * between its words) stands for: the same name, else the one whose word it holds (the longest; of
  * equal ones the nearest year, or the newest if the name states none, and of one year the one whose
- * backend usually runs a model that TP or PP divides, or does not), else NULL. *exact: the name
+ * backend usually runs a model that TP or PP divides, or does not), else NULL. A word that ends in a
+ * year ("nanogpt 2026") is in names that state it or a later one. *exact: the name
  * itself, or the word with that stack's year, or the word of one stack alone and no year. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
                                bool *exact);

@@ -55,7 +55,7 @@ static const struct field stack_rows[] = {
       NULL },
     { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "
-      "parts",
+      "parts; a year at its end: that one or a later one",
       NULL },
     { "runs", FIELD_NODE, AT(runs), 0, 0, "null", "",
       "measured runs of the same backend whose source and id hold one of these are of this one, "

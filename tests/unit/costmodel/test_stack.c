@@ -130,6 +130,8 @@ static void test_find(void **state) {
         { "hf-compile-2026", "hf-compile", false }, /* of 2025 */
         { "HuggingFace Trainer, FSDP, 2026", "hf-fsdp-2026", true },
         { "my-nanoGPT 2026", "nanogpt-2026", true },
+        { "nanogpt-2027", "nanogpt-2026", false },
+        { "nanogpt", "nanogpt", true }, /* without a year: before PyTorch 2.11 */
         { "fsdp2-prime-rl-2026", "torchtitan-eager", false }, /* not the stack of "fsdp2 2026" */
         { "Transformers, torch.compile", "hf-compile", true },
         { "diffusers-2025", "hf-ddp", false }, /* of 2022 */
