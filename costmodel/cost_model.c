@@ -53,14 +53,7 @@
  * the unseen ones least with 6 to 8, and that was taken (docs/MODEL.md, section 2). */
 #define UNPRICED_KERNELS_S 8e-6
 
-/* The first two: UNALIGNED_EFFICIENCY; the others: traffic of updates and losses in stacks of 2026. */
-const char *const cost_model_calibration_rows[] = { "tr11_L389",
-                                                    "tr11_L429",
-                                                    "own_h100_llama1b_bf16",
-                                                    "own_h100_llama1b_amp",
-                                                    "own_h100_gpt2_amp",
-                                                    "own_h100_gpt2_compiled",
-                                                    NULL };
+const char *const cost_model_calibration_rows[] = { "tr11_L389", "tr11_L429", NULL };
 
 enum { GPU_FILES = 2, FILES_MAX = 4 }; /* hardware and curves stand first */
 

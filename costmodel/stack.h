@@ -215,8 +215,8 @@ struct stack {
     double logit_bytes, divided_logit_bytes;
     double reserved_fraction; /* of what is allocated, on top */
     double context_bytes, communicator_bytes;
-    const char *
-        *memory_rows; /* measured runs whose memory a cause was read from; NULL at the end */
+    /* measured runs whose time and whose memory a cause was read from; NULL at the end */
+    const char **time_rows, **memory_rows;
     /* what the file states of pricing and memory, in its order; not what only measured runs take */
     struct stack_cause *causes;
     int64_t cause_count;

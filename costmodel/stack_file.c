@@ -8,7 +8,8 @@
 struct stack_fields {
     const char *name, *description, *base, *backend, *hardware, *recompute, *relative, *partition,
         *pipeline_stack;
-    const cJSON *words, *runs, *factors, *sources, *keeps, *memory_rows, *kernel_traffic;
+    const cJSON *words, *runs, *factors, *sources, *keeps, *time_rows, *memory_rows,
+        *kernel_traffic;
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
@@ -290,6 +291,8 @@ static const struct field stack_rows[] = {
       "CUDA context and library workspaces; null: the GPU's reserved_GiB", NULL },
     { "communicator_MiB", FIELD_DOUBLE, AT(communicator_MiB), 0, 65536, "688", "MiB",
       "buffers of one communicator of collectives", NULL },
+    { "time_rows", FIELD_NODE, AT(time_rows), 0, 0, "null", "",
+      "measured runs whose time a cause here was read from", NULL },
     { "memory_rows", FIELD_NODE, AT(memory_rows), 0, 0, "null", "",
       "measured runs whose memory a cause here was read from", NULL },
     { "pipeline_stack", FIELD_TEXT, AT(pipeline_stack), 0, 0, "null", "",
@@ -498,6 +501,7 @@ static bool is_cause(const char *name) {
         "factors",
         "sources",
         "overlap_gradient_reduce",
+        "time_rows",
         "memory_rows",
         "attention_fitted",
         "overlap_parameter_gather",
@@ -638,6 +642,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.runs, arena, &out->runs, err) &&
+           read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&
            read_keeps(json, f.keeps, arena, out, err) &&

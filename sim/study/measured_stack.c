@@ -88,6 +88,7 @@ const struct stack *measured_no_stack(void) {
                                        .words = nothing,
                                        .runs = nothing,
                                        .backend = "",
+                                       .time_rows = nothing,
                                        .memory_rows = nothing,
                                        .multimodal_band = NAN };
     return &none;

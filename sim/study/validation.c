@@ -20,12 +20,19 @@ static bool is_run(const struct stack_run *a, const struct stack_run *b) {
            same_where_said(a->layers, b->layers) && same_where_said(a->hidden, b->hidden);
 }
 
-/* The row that some factor of the stack was fitted on and that is this run, be it by another id
- * (not where the stack has the factors of another); NULL: none. */
+static bool is_named(const char *const *ids, const char *row_id) {
+    for (; *ids != NULL; ids++)
+        if (strcmp(*ids, row_id) == 0) return true;
+    return false;
+}
+
+/* The row that some factor of the stack, a cause in its file or a constant was fitted on and that is
+ * this run, be it by another id (not where the stack has the factors of another); NULL: none. */
 static const char *calibration_row(const struct stack *stack, const char *gpu,
                                    const struct measured_run *run) {
-    for (const char *const *id = cost_model_calibration_rows; *id != NULL; id++)
-        if (strcmp(*id, run->row_id) == 0) return *id;
+    if (is_named(cost_model_calibration_rows, run->row_id) ||
+        is_named((const char *const *)stack->time_rows, run->row_id))
+        return run->row_id;
     const struct stack_run own = measured_stack_run(run);
     for (int64_t i = 0; i < stack->factor_count; i++) {
         const struct stack_factor *f = &stack->factors[i];
@@ -62,12 +69,6 @@ static enum memory_reading reading_of(const struct measured_run *r, double card_
     return kind != READING_ALLOCATED && r->peak_mem_GiB >= READING_FULL_FRACTION * card_GiB
                ? READING_FULL_CARD
                : kind;
-}
-
-static bool memory_used(const struct stack *stack, const char *row_id) {
-    for (const char **id = stack->memory_rows; *id != NULL; id++)
-        if (strcmp(*id, row_id) == 0) return true;
-    return false;
 }
 
 static void add_note(struct validation_row *row, const char *note) {
@@ -141,8 +142,8 @@ static void predict(const struct scenario_options *options, struct measured_scen
     double band = p->band_fraction;
     row->multimodal = !model_is_text_decoder(e->scenario->model);
     const struct stack_use use = cost_model_stack(model);
-    row->finds_encoder_factor = !model_writes_text(e->scenario->model) && use.stack != NULL &&
-                                !stack_states_encoders(&use);
+    row->finds_encoder_factor =
+        !model_writes_text(e->scenario->model) && use.stack != NULL && !stack_states_encoders(&use);
     const struct step_doubt doubt = replay_doubt(p);
     if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, doubt))
         band = cost_model_step_band_of_source(model, r->source, doubt);
@@ -156,7 +157,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->band_high_s = row->predicted_s * (1 + band);
     row->inside_range = p->inside_range;
     find_calibration(scenario, bands, arena, row);
-    row->memory_used = memory_used(scenario->stack, r->row_id);
+    row->memory_used = is_named((const char *const *)scenario->stack->memory_rows, r->row_id);
     predict_memory(e, arena, row);
     execution_destroy(e);
 }

@@ -654,13 +654,16 @@ static void test_memory(void **state) {
     const struct stack *stack =
         load_text(arena,
                   "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
-                  "\"keeps\":[\"key-value-copy\",\"gate-output\"],\"memory_rows\":[\"r\"],"
+                  "\"keeps\":[\"key-value-copy\",\"gate-output\"],\"time_rows\":[\"t\"],\"memory_"
+                  "rows\":[\"r\"],"
                   "\"placeholder_gradients\":true,\"fp8_gradient_bytes\":2,"
                   "\"sources\":{\"fp8_gradient_bytes\":\"x\"}}",
                   &err);
     if (stack == NULL) fail_msg("%s", err.text);
     assert_int_equal(stack->keeps, KEEPS_GATE_OUTPUT | KEEPS_KEY_VALUE_COPY);
     assert_true(stack->placeholder_gradients && stack->fp8_gradient_bytes == 2);
+    assert_string_equal(stack->time_rows[0], "t");
+    assert_null(stack->time_rows[1]);
     assert_string_equal(stack->memory_rows[0], "r");
     assert_null(stack->memory_rows[1]);
     /* Causes are what changes prices and memory, each with its source. */
