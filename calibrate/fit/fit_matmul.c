@@ -32,6 +32,7 @@ static const struct surface_kernel kernel = {
 
 struct form_context {
     const struct gemm_row *rows;
+    const struct operator_work *work; /* of each row */
     const struct matmul_conditions *on;
     int which[MATMUL_COEFFICIENT_COUNT]; /* coefficients that are fitted; the others are 0 */
     int coefficient_count;
@@ -59,12 +60,11 @@ struct matmul_curve fit_matmul_form(const struct matmul_fit *fit) {
 static double log_error(const struct form_context *context, const double *coefficient, int64_t i) {
     const struct gemm_row *row = &context->rows[i];
     const struct matmul_curve curve = curve_of(coefficient, context->on->sm_count);
-    const struct operator_work work =
-        operator_matmul("", context->on->pass, context->on->precision, row->m, row->n, row->k);
+    const struct operator_work *work = &context->work[i];
     struct kernel_terms terms;
     const double seconds =
         matmul_kernel_s(&curve, context->on->peak_flop_per_s, context->on->hbm_bytes_per_s,
-                        work.flop, work.memory_bytes, row->m, row->n, row->k, &terms);
+                        work->flop, work->memory_bytes, row->m, row->n, row->k, &terms);
     return log(seconds * 1e6 / row->time_us);
 }
 
@@ -233,7 +233,11 @@ bool fit_matmul(struct arena *arena, const struct gemm_row *rows, int64_t count,
     struct gemm_row *sorted = arena_array(arena, struct gemm_row, count + 1);
     memcpy(sorted, rows, (size_t)count * sizeof *rows);
     qsort(sorted, (size_t)count, sizeof *sorted, compare_shapes);
-    struct form_context context = { .rows = sorted, .on = conditions };
+    struct operator_work *work = arena_array(arena, struct operator_work, count + 1);
+    for (int64_t i = 0; i < count; i++)
+        work[i] = operator_matmul("", conditions->pass, conditions->precision, sorted[i].m,
+                                  sorted[i].n, sorted[i].k);
+    struct form_context context = { .rows = sorted, .work = work, .on = conditions };
     if (!fit_form(arena, &context, count, out, err)) return false;
 
     /* One point for each shape: the mean of its rows. */

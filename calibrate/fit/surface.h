@@ -40,9 +40,11 @@ struct surface {
     struct surface_noise noise; /* the one among a few that predicted held-back points best */
     /* Each point as the other quarters predict it; quarters are drawn by a hash of the place. */
     double *held_back_value;
+    struct crowd *asked; /* the points around the place that was asked for last */
 };
 
-/* at and value are borrowed. */
+/* at and value are borrowed. Not to be asked by two threads at once; places beside each other in
+ * turn are found faster. */
 struct surface surface_create(struct arena *arena, const struct surface_kernel *kernel,
                               int64_t count, const double (*at)[SURFACE_FEATURE_MAX],
                               const double *value);
