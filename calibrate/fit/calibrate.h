@@ -55,6 +55,7 @@ const char *calibrate_table(struct arena *arena, const char *measured_dir, const
 /* Data-sheet figures of the profile's GPU (scenarios/hardware), which fractions are of. */
 struct calibrate_peaks {
     double bf16_flop_per_s, hbm_bytes_per_s;
+    double nvlink_bytes_per_s; /* one direction; 0: none, or not known */
 };
 
 /* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). Rows of the
@@ -67,6 +68,10 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
 
 /* Which pass a row of gemm.csv is, by the operand layout that some frameworks state. */
 enum operator_pass calibrate_matmul_pass(const char *framework);
+
+/* Whether the cost model can read them: a fit on rows that are wrong in a way no check knows may
+ * leave what a profile may have. */
+bool calibrate_curves_check(struct arena *arena, const cJSON *curves, struct error *err);
 
 /* JSON text with one line for each row of a table, so that two profiles can be compared. The caller
  * frees it. */

@@ -1,5 +1,5 @@
 /* calibrate_job.h - what the parts of a GPU's curves are made of; private to calibrate.c,
- * calibrate_own.c and calibrate_variants.c. Everything belongs to the arena of the job, the made
+ * calibrate_own.c, own_check.c and calibrate_variants.c. Everything belongs to the arena of the job, the made
  * JSON to the caller. */
 #ifndef BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 #define BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
@@ -58,7 +58,10 @@ const char *calibrate_own_backward(struct calibrate_job *job, struct backward_fi
 const char *calibrate_own_streams(struct calibrate_job *job, struct streaming_fit *fit);
 const char *calibrate_own_collective(struct calibrate_job *job, enum operator_kind op,
                                      int64_t rank_count, struct collective_fit *fit);
-/* false: a row is faster than the GPU can be. */
+/* Which rows a matmul curve is fitted on; which rows state all of an attention. */
+bool calibrate_own_takes_matmul(const struct gemm_row *row);
+bool calibrate_own_whole_attention(const struct attention_row *row);
+/* false: a row is faster than the GPU can be, or most of a table are far too slow (own_check.c). */
 bool calibrate_own_check(struct calibrate_job *job);
 /* Notes a table that no fit came of, and which rows of the others did not go in. */
 void calibrate_own_unused(struct calibrate_job *job, enum measurement_format table,

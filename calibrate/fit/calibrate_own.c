@@ -6,6 +6,7 @@
 
 enum { OWN_MATMUL_ROWS_MIN = 24 }; /* fewer make no table (fit_matmul.c) */
 enum { MIX_MAX = 4 };
+#define CONTRADICTION 0.5 /* of the time; measured tables are predicted to 3 to 20 % */
 
 /* "torch", or "torch (20), cublasLt (4)" where the rows are of several, in their order. */
 static const char *mix_text(struct arena *arena, const char *const *names, int64_t count) {
@@ -35,8 +36,15 @@ static const char *mix_text(struct arena *arena, const char *const *names, int64
 static void mark_own(struct calibrate_job *job, enum measurement_format table) {
     struct calibrate_report *report = job->report;
     report->own_used[table] = true;
-    if (report->line_count > 0)
-        report->lines[report->line_count - 1].from = job->own->files[table].path;
+    if (report->line_count == 0) return;
+    struct calibrate_line *line = &report->lines[report->line_count - 1];
+    line->from = job->own->files[table].path;
+    if (line->held_out.p80 > CONTRADICTION)
+        calibrate_add_note(
+            report, job->arena,
+            "%s: %s: its rows contradict each other, one in five lies %.0f %% or "
+            "more from what the others say: measure again, or take out what is wrong",
+            line->from, line->what, 100 * line->held_out.p80);
 }
 
 void calibrate_own_unused(struct calibrate_job *job, enum measurement_format table,
@@ -60,13 +68,13 @@ static bool whole_matmul(const struct gemm_row *row) {
     return row->time_us > 0 && row->m > 0 && row->n > 0 && row->k > 0;
 }
 
-static bool takes_matmul(const struct gemm_row *row) {
+bool calibrate_own_takes_matmul(const struct gemm_row *row) {
     return whole_matmul(row) && strcmp(row->dtype, "bf16") == 0 &&
            !strstr(row->framework, "groups=") &&
            calibrate_matmul_pass(row->framework) == PASS_FORWARD;
 }
 
-static bool whole_attention(const struct attention_row *row) {
+bool calibrate_own_whole_attention(const struct attention_row *row) {
     return row->time_us > 0 && row->batch > 0 && row->seqlen > 0 && row->heads_q > 0 &&
            row->heads_kv > 0 && row->head_dim_qk > 0 && row->head_dim_v > 0;
 }
@@ -74,83 +82,6 @@ static bool whole_attention(const struct attention_row *row) {
 bool calibrate_is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
     return strcmp(row->direction, "fwd") == 0 && row->head_dim_qk == rule->head_dim &&
            row->head_dim_v == rule->head_dim && row->causal == rule->causal;
-}
-
-/* ---- a row that cannot be ---- */
-
-static bool check_matmuls(struct calibrate_job *job) {
-    const struct gemm_rows *all = &job->own->rows.gemm;
-    const double peak = job->peaks->bf16_flop_per_s;
-    for (int64_t i = 0; i < all->count; i++) {
-        const struct gemm_row *row = &all->rows[i];
-        if (!takes_matmul(row)) continue;
-        const double flop = 2.0 * (double)row->m * (double)row->n * (double)row->k;
-        const double of_peak = flop / (peak * row->time_us * 1e-6);
-        if (of_peak > FASTEST_OF_PEAK)
-            return error_set(job->err,
-                             "a matmul of %lld x %lld x %lld in %g us is %.3g times as fast as "
-                             "%s's peak: time_us is in microseconds",
-                             (long long)row->m, (long long)row->n, (long long)row->k, row->time_us,
-                             of_peak, job->own->gpu);
-    }
-    return true;
-}
-
-static bool check_attentions(struct calibrate_job *job) {
-    const struct attention_rows *all = &job->own->rows.attention;
-    for (int64_t i = 0; i < all->count; i++) {
-        const struct attention_row *row = &all->rows[i];
-        if (!whole_attention(row) || strcmp(row->dtype, "bf16") != 0) continue;
-        const bool backward = strcmp(row->direction, "bwd") == 0;
-        const double tokens = (double)(row->batch * row->seqlen);
-        const struct operator_work work =
-            operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, PRECISION_BF16, tokens,
-                               tokens * (double)row->seqlen, row->heads_q, row->heads_kv,
-                               row->head_dim_qk, row->causal);
-        const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * row->time_us * 1e-6);
-        if (of_peak > FASTEST_OF_PEAK)
-            return error_set(job->err,
-                             "%s of %lld x %lld tokens with %lld heads of %lld in %g us "
-                             "is %.3g times as fast as %s's peak: time_us is in microseconds",
-                             backward ? "a backward of attention" : "an attention",
-                             (long long)row->batch, (long long)row->seqlen, (long long)row->heads_q,
-                             (long long)row->head_dim_qk, row->time_us, of_peak, job->own->gpu);
-    }
-    return true;
-}
-
-/* No link is faster than the memory that it reads. One GPU alone copies nothing in place. */
-static bool check_collectives(struct calibrate_job *job) {
-    const struct nccl_rows *all = &job->own->rows.nccl;
-    for (int64_t i = 0; i < all->count; i++) {
-        const struct nccl_row *row = &all->rows[i];
-        const bool takes_time = row->n_gpus > 1 && row->time_us > 0;
-        const double bytes_per_s = takes_time ? row->bytes / (row->time_us * 1e-6) : 0;
-        if (bytes_per_s > FASTEST_OF_PEAK * job->peaks->hbm_bytes_per_s)
-            return error_set(job->err,
-                             "%s of %g bytes in %g us moves more than %s's memory does: time_us is "
-                             "in microseconds",
-                             row->op, row->bytes, row->time_us, job->own->gpu);
-    }
-    return true;
-}
-
-static bool check_streams(struct calibrate_job *job) {
-    const struct membw_rows *all = &job->own->rows.membw;
-    for (int64_t i = 0; i < all->count; i++) {
-        const struct membw_row *row = &all->rows[i];
-        if (stream_kind_of(row) != STREAM_NONE && row->fraction_of_peak > FASTEST_OF_PEAK)
-            return error_set(job->err,
-                             "%s of %g bytes at %g of %s's peak: fraction_of_peak is a fraction, 1 "
-                             "at the peak",
-                             row->test, row->bytes, row->fraction_of_peak, job->own->gpu);
-    }
-    return true;
-}
-
-bool calibrate_own_check(struct calibrate_job *job) {
-    return check_matmuls(job) && check_attentions(job) && check_collectives(job) &&
-           check_streams(job);
 }
 
 /* ---- fits ---- */
@@ -162,7 +93,7 @@ const char *calibrate_own_matmul(struct calibrate_job *job, struct matmul_fit *f
     const char **names = arena_array(job->arena, const char *, all->count + 1);
     int64_t count = 0;
     for (int64_t i = 0; i < all->count; i++) {
-        if (!takes_matmul(&all->rows[i])) continue;
+        if (!calibrate_own_takes_matmul(&all->rows[i])) continue;
         names[count] = all->rows[i].framework;
         rows[count++] = all->rows[i];
     }
@@ -190,7 +121,7 @@ const char *calibrate_own_attention(struct calibrate_job *job, const struct atte
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
         if (!calibrate_is_of_rule(row, rule) || strcmp(row->dtype, "bf16") != 0 ||
-            !whole_attention(row))
+            !calibrate_own_whole_attention(row))
             continue;
         names[count] = row->framework;
         rows[count++] = *row;
@@ -324,12 +255,12 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
             blank[MEASUREMENT_GEMM]++;
         else if (strcmp(row->dtype, "bf16") != 0)
             low++;
-        else if (!takes_matmul(row))
+        else if (!calibrate_own_takes_matmul(row))
             layouts++;
     }
     for (int64_t i = 0; i < own->attention.count; i++) {
         const struct attention_row *row = &own->attention.rows[i];
-        if (!whole_attention(row))
+        if (!calibrate_own_whole_attention(row))
             blank[MEASUREMENT_ATTENTION]++;
         else if (strcmp(row->dtype, "bf16") != 0)
             low_attention++;

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "calibrate/fit/calibrate.h"
+#include "costmodel/efficiency.h"
+#include "sim/base/json.h"
 
 struct text {
     char *bytes;
@@ -50,4 +52,18 @@ char *calibrate_curves_text(const cJSON *curves) {
     write_value(&text, curves, 0);
     text_add(&text, "\n", 0);
     return text.bytes;
+}
+
+bool calibrate_curves_check(struct arena *arena, const cJSON *curves, struct error *err) {
+    struct efficiency read;
+    char *text = calibrate_curves_text(curves);
+    struct json *json = json_parse("the fitted curves", text, strlen(text), err);
+    const bool ok = json && efficiency_read(json, arena, &read, err);
+    json_destroy(json);
+    free(text);
+    if (ok) return true;
+    error_hint(err,
+               "the rows that it was fitted on cannot all be right: see them beside the shipped "
+               "profile with `ballast calibrate check`");
+    return false;
 }

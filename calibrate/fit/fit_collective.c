@@ -25,6 +25,15 @@ static double version_number(const char *text) {
     return number;
 }
 
+bool fit_collective_op(const char *name, enum operator_kind *out) {
+    for (int op = 0; op < OPERATOR_KIND_COUNT; op++)
+        if (op_names[op] && strcmp(op_names[op], name) == 0) {
+            *out = (enum operator_kind)op;
+            return true;
+        }
+    return false;
+}
+
 bool fit_collective_takes(const struct nccl_row *row, const char *gpu, enum operator_kind op,
                           int64_t rank_count) {
     return row->n_nodes == 1 && row->n_gpus == rank_count && !row->in_place && row->bytes > 0 &&

@@ -27,6 +27,9 @@ bool fit_collective(const struct nccl_row *rows, int64_t count, const char *gpu,
 bool fit_collective_takes(const struct nccl_row *row, const char *gpu, enum operator_kind op,
                           int64_t rank_count);
 
+/* The collective that a row's `op` names; false: none that is fitted. */
+bool fit_collective_op(const char *name, enum operator_kind *out);
+
 /* Another rank count than the measured one: as `relative_to` stands to `relative_from` on a similar
  * GPU, size by size. */
 struct collective_fit collective_by_relative(const struct collective_fit *from,

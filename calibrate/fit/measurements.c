@@ -74,7 +74,7 @@ struct reader {
     const char *path;
     const struct column *columns;
     size_t column_count;
-    size_t row_size;
+    size_t row_size, line_at;
     int column_of[COLUMN_MAX]; /* cell i of a line fills this column; -1: none */
     int cell_count;
     long header_line;
@@ -252,8 +252,7 @@ static bool read_line(const struct reader *r, struct arena *arena, char *text, l
             !read_cell(r, &r->columns[r->column_of[i]], arena, cell, line, row, err))
             return false;
     }
-    if (i != r->cell_count && open)
-        return error_at(err, r->path, line, 0, "a quote is opened and not closed");
+    if (open) return error_at(err, r->path, line, 0, "a quote is opened and not closed");
     return i == r->cell_count ||
            error_at(err, r->path, line, 0, "must have %d cells, got %d", r->cell_count, i);
 }
@@ -275,14 +274,20 @@ static bool read_rows(struct reader *r, struct arena *arena, void **rows, int64_
     char *at = next_line(&next, &line);
     r->header_line = line;
     bool ok = at ? read_header(r, at, err) : error_set(err, "%s is empty", r->path);
-    while (ok && (at = next_line(&next, &line)))
-        ok = read_line(r, arena, at, line, out + (size_t)(*count)++ * r->row_size, err);
+    while (ok && (at = next_line(&next, &line))) {
+        char *row = out + (size_t)(*count)++ * r->row_size;
+        *(long *)(void *)(row + r->line_at) = line;
+        ok = read_line(r, arena, at, line, row, err);
+    }
     free(text);
     return ok;
 }
 
-#define READER(columns, type)                                                                      \
-    { path, columns, sizeof columns / sizeof columns[0], sizeof(struct type), { 0 }, 0, 0 }
+#define READER(table, type)                                                                        \
+    {                                                                                              \
+        .path = path, .columns = table, .column_count = sizeof table / sizeof table[0],            \
+        .row_size = sizeof(struct type), .line_at = offsetof(struct type, line)                    \
+    }
 
 #define AT(member) offsetof(struct gemm_row, member)
 static const struct column gemm_columns[] = {

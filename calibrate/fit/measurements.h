@@ -24,6 +24,7 @@ struct gemm_row {
     const char *gpu, *dtype, *framework, *source;
     int64_t m, n, k;
     double time_us;
+    long line; /* of the file, from 1; so in the others */
 };
 
 struct gemm_rows {
@@ -36,6 +37,7 @@ struct attention_row {
     int64_t batch, seqlen, heads_q, heads_kv, head_dim_qk, head_dim_v;
     bool causal;
     double time_us;
+    long line;
 };
 
 struct attention_rows {
@@ -48,6 +50,7 @@ struct nccl_row {
     int64_t n_gpus, n_nodes;
     bool in_place;
     double bytes, time_us;
+    long line;
 };
 
 struct nccl_rows {
@@ -58,6 +61,7 @@ struct nccl_rows {
 struct membw_row {
     const char *gpu, *test, *framework, *source;
     double bytes, time_us, fraction_of_peak;
+    long line;
 };
 
 struct membw_rows {

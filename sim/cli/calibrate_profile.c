@@ -62,8 +62,8 @@ static bool read_peaks(struct cli *cli, const char *gpu, struct calibrate_peaks 
         hardware_open(cli->arena, cli->scenario_options.directory, "hardware", gpu, err);
     const bool ok = file != NULL && gpu_read(file, cli->arena, &read, err);
     if (ok)
-        *out =
-            (struct calibrate_peaks){ read.peak_flop_per_s[PRECISION_BF16], read.hbm_bytes_per_s };
+        *out = (struct calibrate_peaks){ read.peak_flop_per_s[PRECISION_BF16], read.hbm_bytes_per_s,
+                                         read.nvlink_bytes_per_s };
     json_destroy(file);
     return ok;
 }
@@ -151,6 +151,7 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
         known && (measured == NULL || read_peaks(cli, gpu, &peaks, &err)) &&
         calibrate_fit_profile(cli->arena, measured != NULL ? measured : shipped, shipped, gpu,
                               measured != NULL ? &peaks : NULL, curves, report, &err) &&
+        calibrate_curves_check(cli->arena, curves, &err) &&
         (output == NULL || calibrate_write_curves(curves, output, &err));
     cJSON_Delete(curves);
     if (!ok) return cli_error(&err);

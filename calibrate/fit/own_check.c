@@ -1,0 +1,159 @@
+/* own_check.c - rows of the user that cannot be: a wrong unit, mostly.
+ *
+ * One row that is faster than the GPU can be is enough. A slow one may be true (a throttled GPU, a
+ * link that fell back), so that only a table most of whose rows are slow beyond any such cause is
+ * refused: nanoseconds in a column of microseconds are 1,000 times too slow.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "calibrate/fit/calibrate_job.h"
+#include "costmodel/efficiency.h"
+
+#define SLOWEST_KERNEL   50    /* times what peaks and a launch make of it */
+#define SLOWEST_LINK     500   /* NCCL over the host's memory keeps 1/100 of NVLink's rate */
+#define LAUNCH_S         20e-6 /* of a slow host */
+#define LINK_BYTES_LEAST 1e6   /* smaller ones are latency */
+
+/* Rows of a table that are slow beyond any cause, and the first of them. */
+struct slowness {
+    int64_t row_count, slow_count;
+    long line;
+    double times;
+    char what[160];
+};
+
+__attribute__((format(printf, 4, 5))) static void weigh(struct slowness *slow, long line,
+                                                        double times, const char *format, ...) {
+    va_list arguments;
+    slow->row_count++;
+    if (times <= 1 || slow->slow_count++ > 0) return;
+    slow->line = line;
+    slow->times = times;
+    va_start(arguments, format);
+    vsnprintf(slow->what, sizeof slow->what, format, arguments);
+    va_end(arguments);
+}
+
+static bool refuse_slow(struct calibrate_job *job, enum measurement_format table,
+                        const struct slowness *slow, const char *than) {
+    if (2 * slow->slow_count <= slow->row_count) return true;
+    error_at(job->err, job->own->files[table].path, slow->line, 0,
+             "%s takes %.3g times what %s: "
+             "time_us is in microseconds",
+             slow->what, slow->times, than);
+    return error_hint(job->err, "%lld of %lld rows of %s are as slow", (long long)slow->slow_count,
+                      (long long)slow->row_count, job->own->gpu);
+}
+
+/* Seconds that the peaks alone leave a kernel. */
+static double least_s(const struct calibrate_job *job, const struct operator_work *work) {
+    return work->flop / job->peaks->bf16_flop_per_s +
+           work->memory_bytes / job->peaks->hbm_bytes_per_s;
+}
+
+static bool check_matmuls(struct calibrate_job *job) {
+    const struct gemm_rows *all = &job->own->rows.gemm;
+    const char *path = job->own->files[MEASUREMENT_GEMM].path;
+    struct slowness slow = { 0 };
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct gemm_row *row = &all->rows[i];
+        if (!calibrate_own_takes_matmul(row)) continue;
+        const struct operator_work work =
+            operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
+        const double seconds = row->time_us * 1e-6;
+        const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * seconds);
+        if (of_peak > FASTEST_OF_PEAK)
+            return error_at(job->err, path, row->line, 0,
+                            "a matmul of %lld x %lld x %lld in %g us is %.3g times as fast as %s's "
+                            "peak: time_us is in microseconds",
+                            (long long)row->m, (long long)row->n, (long long)row->k, row->time_us,
+                            of_peak, job->own->gpu);
+        weigh(&slow, row->line, seconds / (SLOWEST_KERNEL * (least_s(job, &work) + LAUNCH_S)),
+              "a matmul of %lld x %lld x %lld in %g us", (long long)row->m, (long long)row->n,
+              (long long)row->k, row->time_us);
+    }
+    slow.times *= SLOWEST_KERNEL;
+    return refuse_slow(job, MEASUREMENT_GEMM, &slow, "the GPU's peaks and a launch make of it");
+}
+
+static bool check_attentions(struct calibrate_job *job) {
+    const struct attention_rows *all = &job->own->rows.attention;
+    const char *path = job->own->files[MEASUREMENT_ATTENTION].path;
+    struct slowness slow = { 0 };
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct attention_row *row = &all->rows[i];
+        if (!calibrate_own_whole_attention(row) || strcmp(row->dtype, "bf16") != 0) continue;
+        const bool backward = strcmp(row->direction, "bwd") == 0;
+        const char *what = backward ? "a backward of attention" : "an attention";
+        const double tokens = (double)(row->batch * row->seqlen), seconds = row->time_us * 1e-6;
+        const struct operator_work work =
+            operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, PRECISION_BF16, tokens,
+                               tokens * (double)row->seqlen, row->heads_q, row->heads_kv,
+                               row->head_dim_qk, row->causal);
+        const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * seconds);
+        if (of_peak > FASTEST_OF_PEAK)
+            return error_at(job->err, path, row->line, 0,
+                            "%s of %lld x %lld tokens with %lld heads of %lld in %g us is %.3g "
+                            "times as fast as %s's peak: time_us is in microseconds",
+                            what, (long long)row->batch, (long long)row->seqlen,
+                            (long long)row->heads_q, (long long)row->head_dim_qk, row->time_us,
+                            of_peak, job->own->gpu);
+        weigh(&slow, row->line, seconds / (SLOWEST_KERNEL * (least_s(job, &work) + LAUNCH_S)),
+              "%s of %lld x %lld tokens with %lld heads of %lld in %g us", what,
+              (long long)row->batch, (long long)row->seqlen, (long long)row->heads_q,
+              (long long)row->head_dim_qk, row->time_us);
+    }
+    slow.times *= SLOWEST_KERNEL;
+    return refuse_slow(job, MEASUREMENT_ATTENTION, &slow,
+                       "the GPU's peaks and a launch make of it");
+}
+
+/* What a GPU sends cannot pass its links; where they are not known, its memory. One GPU alone
+ * copies nothing in place. */
+static bool check_collectives(struct calibrate_job *job) {
+    const struct nccl_rows *all = &job->own->rows.nccl;
+    const char *path = job->own->files[MEASUREMENT_NCCL].path;
+    const double link = job->peaks->nvlink_bytes_per_s;
+    const double most = FASTEST_OF_PEAK * (link > 0 ? link : job->peaks->hbm_bytes_per_s);
+    struct slowness slow = { 0 };
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct nccl_row *row = &all->rows[i];
+        enum operator_kind op;
+        if (row->n_gpus < 2 || !(row->time_us > 0) || !fit_collective_op(row->op, &op)) continue;
+        const double seconds = row->time_us * 1e-6;
+        const double sent = collective_wire_factor(op, (double)row->n_gpus) * row->bytes;
+        if (sent > most * seconds)
+            return error_at(job->err, path, row->line, 0,
+                            "%s of %g bytes among %lld GPUs in %g us is %.3g GB/s a GPU, where "
+                            "%s's %s has %g: time_us is in microseconds, bytes are those of the "
+                            "whole buffer",
+                            row->op, row->bytes, (long long)row->n_gpus, row->time_us,
+                            sent / seconds / 1e9, job->own->gpu, link > 0 ? "NVLink" : "memory",
+                            most / FASTEST_OF_PEAK / 1e9);
+        if (link > 0 && row->n_nodes < 2 && row->bytes >= LINK_BYTES_LEAST)
+            weigh(&slow, row->line, link * seconds / (SLOWEST_LINK * sent),
+                  "%s of %g bytes among %lld GPUs in %g us", row->op, row->bytes,
+                  (long long)row->n_gpus, row->time_us);
+    }
+    slow.times *= SLOWEST_LINK;
+    return refuse_slow(job, MEASUREMENT_NCCL, &slow, "NVLink at its full rate makes of it");
+}
+
+static bool check_streams(struct calibrate_job *job) {
+    const struct membw_rows *all = &job->own->rows.membw;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct membw_row *row = &all->rows[i];
+        if (stream_kind_of(row) != STREAM_NONE && row->fraction_of_peak > FASTEST_OF_PEAK)
+            return error_at(job->err, job->own->files[MEASUREMENT_MEMBW].path, row->line, 0,
+                            "%s of %g bytes at %g of %s's peak: fraction_of_peak is a fraction, 1 "
+                            "at the peak",
+                            row->test, row->bytes, row->fraction_of_peak, job->own->gpu);
+    }
+    return true;
+}
+
+bool calibrate_own_check(struct calibrate_job *job) {
+    return check_matmuls(job) && check_attentions(job) && check_collectives(job) &&
+           check_streams(job);
+}
