@@ -56,7 +56,7 @@ void calibrate_add_line(struct calibrate_report *report, const struct error_summ
     va_end(arguments);
     line->form = form ? *form : (struct error_summary){ 0 };
     line->held_out = *held_out;
-    line->from = "shipped";
+    line->from = CALIBRATE_SHIPPED;
 }
 
 /* ---- matmul -----------------------------------------------------------------------------------

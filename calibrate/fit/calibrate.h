@@ -27,8 +27,9 @@ struct calibrate_line {
     char what[96];
     struct error_summary form;     /* closed form alone; count 0 where it does not apply */
     struct error_summary held_out; /* each point predicted without itself */
-    const char *from;              /* the user's file; "shipped" */
+    const char *from;              /* the user's file, or CALIBRATE_SHIPPED */
 };
+#define CALIBRATE_SHIPPED "shipped"
 
 struct calibrate_report {
     int64_t line_count;

@@ -6,7 +6,7 @@
 
 enum { OWN_MATMUL_ROWS_MIN = 24 }; /* fewer make no table (fit_matmul.c) */
 enum { MIX_MAX = 4 };
-#define CONTRADICTION 0.5 /* of the time; measured tables are predicted to 3 to 20 % */
+#define SCATTER 0.5 /* of the time; measured tables are predicted to 3 to 20 % */
 
 /* "torch", or "torch (20), cublasLt (4)" where the rows are of several, in their order. */
 static const char *mix_text(struct arena *arena, const char *const *names, int64_t count) {
@@ -36,15 +36,8 @@ static const char *mix_text(struct arena *arena, const char *const *names, int64
 static void mark_own(struct calibrate_job *job, enum measurement_format table) {
     struct calibrate_report *report = job->report;
     report->own_used[table] = true;
-    if (report->line_count == 0) return;
-    struct calibrate_line *line = &report->lines[report->line_count - 1];
-    line->from = job->own->files[table].path;
-    if (line->held_out.p80 > CONTRADICTION)
-        calibrate_add_note(
-            report, job->arena,
-            "%s: %s: its rows contradict each other, one in five lies %.0f %% or "
-            "more from what the others say: measure again, or take out what is wrong",
-            line->from, line->what, 100 * line->held_out.p80);
+    if (report->line_count > 0)
+        report->lines[report->line_count - 1].from = job->own->files[table].path;
 }
 
 void calibrate_own_unused(struct calibrate_job *job, enum measurement_format table,
@@ -245,6 +238,17 @@ static void collectives_left_out(struct calibrate_job *job) {
     left_out(job, MEASUREMENT_NCCL, nodes, "of more than one node; tables are of one");
 }
 
+static void note_scatter(struct calibrate_job *job) {
+    for (int64_t i = 0; i < job->report->line_count; i++) {
+        const struct calibrate_line *line = &job->report->lines[i];
+        if (strcmp(line->from, CALIBRATE_SHIPPED) == 0 || line->held_out.p80 < SCATTER) continue;
+        calibrate_add_note(job->report, job->arena,
+                           "%s: %s: one in five points lies %.0f %% or more from what the others "
+                           "say: sizes are too far apart, or rows contradict each other",
+                           line->from, line->what, 100 * line->held_out.p80);
+    }
+}
+
 void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir) {
     const struct calibrate_tables *own = &job->own->rows;
     int64_t blank[MEASUREMENT_FORMAT_COUNT] = { 0 }, low = 0, layouts = 0, low_attention = 0,
@@ -277,6 +281,7 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
     }
     for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++)
         note_others(job, &job->own->files[f]);
+    note_scatter(job);
     left_out(job, MEASUREMENT_GEMM, blank[MEASUREMENT_GEMM], "m, n, k or time_us is blank or 0");
     left_out(job, MEASUREMENT_GEMM, low,
              "not bf16; fp8 and fp4 are bf16's curve at the shipped ceilings");

@@ -52,9 +52,9 @@ static const struct {
       "times what NVLink at its full rate makes of it: time_us is in microseconds" },
     { "nccl",
       NCCL REDUCE("1048576", "25", "") REDUCE("2097152", "9", "") REDUCE("4194304", "500", ""),
-      IN_NOTES, "all-reduce of 8 on H20: its rows contradict each other, one in five lies " },
+      IN_NOTES, "all-reduce of 8 on H20: one in five points lies " },
     { "gemm", GEMM "H20,bf16,4096,4096,4096,1200000,torch,mine\n", IN_ERROR,
-      "gemm.csv:2: error: a matmul of 4096 x 4096 x 4096 in 1.2e+06 us takes 1.2e+03 times what "
+      "gemm.csv:2: error: a matmul of 4096 x 4096 x 4096 in 1.2e+06 us takes 1.23e+03 times what "
       "the GPU's peaks and a launch make of it: time_us is in microseconds" },
     { "gemm", GEMM "H20,bf16,4096,4096,4096,1200,torch,\"mine\n", IN_ERROR,
       "gemm.csv:2: error: a quote is opened and not closed" },
