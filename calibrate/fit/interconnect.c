@@ -10,8 +10,11 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/gpu_name.h"
+#include "calibrate/fit/own_tables.h"
 #include "calibrate/fit/robust_fit.h"
 #include "costmodel/efficiency.h"
 #include "costmodel/hardware.h"
@@ -56,7 +59,8 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
     for (const char *at = text; *at; at++) {
         if (!isdigit((unsigned char)*at) || (at > text && isalnum((unsigned char)at[-1]))) continue;
         end = 0;
-        if (sscanf(at, "%d x %lf G%n", &count, &rate, &end) == 2 && end > 0 && at[end] == 'b') {
+        if (sscanf(at, "%d x %lf G%n", &count, &rate, &end) == 2 && end > 0 &&
+            (at[end] == 'b' || !isalnum((unsigned char)at[end]))) {
             names_nics = true;
             nic_count = count;
             nic_Gbit_per_s = rate;
@@ -154,10 +158,26 @@ static double wire_us(const struct measured_system *system, double bytes) {
     return 1e6 * bytes * system->wire_factor / (system->share_bytes_per_s * system->efficiency);
 }
 
-static bool is_of(const struct fabric_plan *plan, const struct nccl_row *row) {
+/* An all-reduce or all-gather between nodes. */
+static bool is_between_nodes(const struct nccl_row *row) {
     const bool op = strcmp(row->op, "all_reduce") == 0 || strcmp(row->op, "all_gather") == 0;
-    if (!op || row->in_place || row->n_nodes < 2 || !(row->time_us > 0) || !(row->bytes > 0))
-        return false;
+    return op && !row->in_place && row->n_nodes > 1 && row->n_gpus > 1 && row->time_us > 0 &&
+           row->bytes > 0;
+}
+
+static const char *profile_of(const struct nccl_row *row) {
+    const struct gpu_name *gpu = gpu_name_find(row->gpu);
+    return gpu != NULL ? gpu->profile : NULL;
+}
+
+/* A shipped row by the plan's systems; a user's own by the fabric that its text names. */
+static bool is_of(const struct fabric_plan *plan, const struct nccl_row *row, bool own) {
+    struct cluster_network network;
+    if (!is_between_nodes(row) || own_tables_has_key(row->source) == own) return false;
+    if (own) {
+        network_from_interconnect(row->interconnect, profile_of(row), &network);
+        return network.fabric != NULL && strcmp(network.fabric, plan->name) == 0;
+    }
     for (int s = 0; s < 3 && plan->systems[s]; s++)
         if (strstr(row->interconnect, plan->systems[s])) return true;
     return false;
@@ -165,16 +185,17 @@ static bool is_of(const struct fabric_plan *plan, const struct nccl_row *row) {
 
 static void add_row(const struct nccl_row *row, struct measured_system *systems, int *count) {
     struct measured_system *system = systems;
-    while (system < systems + *count && (strcmp(system->interconnect, row->interconnect) != 0 ||
-                                         system->rank_count != (double)row->n_gpus ||
-                                         system->node_count != (double)row->n_nodes))
+    const bool all_reduce = strcmp(row->op, "all_reduce") == 0;
+    const int passes = all_reduce ? FABRIC_PASSES : 1;
+    while (system < systems + *count &&
+           (strcmp(system->interconnect, row->interconnect) != 0 || system->passes != passes ||
+            system->rank_count != (double)row->n_gpus ||
+            system->node_count != (double)row->n_nodes))
         system++;
     if (system == systems + *count) {
         if (*count == SYSTEM_MAX) return;
         struct cluster_network network;
-        const struct gpu_name *gpu = gpu_name_find(row->gpu);
-        network_from_interconnect(row->interconnect, gpu != NULL ? gpu->profile : NULL, &network);
-        const bool all_reduce = strcmp(row->op, "all_reduce") == 0;
+        network_from_interconnect(row->interconnect, profile_of(row), &network);
         const double ring = ((double)row->n_gpus - 1) / (double)row->n_gpus;
         *system = (struct measured_system){
             .interconnect = row->interconnect,
@@ -185,7 +206,7 @@ static void add_row(const struct nccl_row *row, struct measured_system *systems,
                                                : 2 * ring,
             .share_bytes_per_s = network.nic_bytes_per_s_per_gpu * (double)network.gpus_per_node,
             .efficiency = 1,
-            .passes = all_reduce ? FABRIC_PASSES : 1,
+            .passes = passes,
         };
         ++*count;
     }
@@ -252,7 +273,8 @@ const char *const *calibrate_fabric_names(void) {
     return names;
 }
 
-static void write_fabric(const struct fabric_plan *plan, const struct measured_system *systems,
+static void write_fabric(const struct fabric_plan *plan, const char *description,
+                         const char *source, const struct measured_system *systems,
                          int system_count, cJSON *out) {
     cJSON *bytes = cJSON_CreateArray(), *overhead_us = cJSON_CreateArray();
     double efficiency = 0;
@@ -273,8 +295,8 @@ static void write_fabric(const struct fabric_plan *plan, const struct measured_s
         efficiency += systems[s].efficiency / system_count;
     const struct fabric_fields f = {
         .name = plan->name,
-        .description = plan->description,
-        .source = plan->source,
+        .description = description,
+        .source = source,
         .efficiency_fraction = round(1000 * efficiency) / 1000,
         .hop_latency_us = HOP_LATENCY_US,
         .node_count = systems[0].node_count,
@@ -292,29 +314,83 @@ static void write_fabric(const struct fabric_plan *plan, const struct measured_s
     cJSON_Delete(overhead_us);
 }
 
+static int compare_bytes(const void *a, const void *b) {
+    const struct nccl_row *x = a, *y = b;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Own rows of several nodes that name no fabric, or another one: what they name instead. */
+static bool no_systems(struct arena *arena, const struct nccl_rows *rows, const char *path,
+                       const char *name, struct error *err) {
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct nccl_row *row = &rows->rows[i];
+        struct cluster_network network;
+        if (!is_between_nodes(row) || own_tables_has_key(row->source)) continue;
+        network_from_interconnect(row->interconnect, profile_of(row), &network);
+        error_at(err, path, row->line, 0,
+                 "no measurements of the fabric '%s': interconnect '%.80s' "
+                 "is %s",
+                 name, row->interconnect,
+                 network.fabric ? arena_format(arena, "the fabric '%s'", network.fabric)
+                                : "none that is known by its words");
+        return error_hint(err, "the words are EFA, TCPXO, RoCE, HDR, NDR or InfiniBand, Slingshot "
+                               "(calibrate/measured/README.md)");
+    }
+    error_set(err, "%s has no measurements of the fabric '%s'", path, name);
+    return error_hint(err,
+                      "an all-reduce or all-gather of two nodes or more, as `ballast calibrate "
+                      "import nccl-tests` writes it");
+}
+
+static const struct fabric_plan *find_plan(const char *name, struct error *err) {
+    for (int p = 0; p < PLAN_COUNT; p++)
+        if (strcmp(plans[p].name, name) == 0) return &plans[p];
+    const char *near = nearest_in_list(name, calibrate_fabric_names());
+    error_set(err, "no rule says which measurements make the fabric '%s'", name);
+    if (near)
+        error_hint(err, "did you mean '%s'?", near);
+    else
+        error_hint(err, "`ballast calibrate --help` lists the fabrics");
+    return NULL;
+}
+
+bool calibrate_knows_fabric(const char *name, struct error *err) {
+    return find_plan(name, err) != NULL;
+}
+
 bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const char *name,
                           cJSON *fabric_out, struct error *err) {
-    const struct fabric_plan *plan = plans;
-    while (plan < plans + PLAN_COUNT && strcmp(plan->name, name) != 0)
-        plan++;
-    if (plan == plans + PLAN_COUNT) {
-        const char *near = nearest_in_list(name, calibrate_fabric_names());
-        error_set(err, "no rule says which measurements make the fabric '%s'", name);
-        return near ? error_hint(err, "did you mean '%s'?", near)
-                    : error_hint(err, "`ballast calibrate --help` lists the fabrics");
-    }
+    const struct fabric_plan *plan = find_plan(name, err);
+    if (!plan) return false;
     struct nccl_rows rows;
-    if (!nccl_rows_read(arena, arena_format(arena, "%s/nccl.csv.gz", measured_dir), &rows, err))
-        return false;
+    const char *path = calibrate_table(arena, measured_dir, NULL, "nccl");
+    if (!nccl_rows_read(arena, path, &rows, err)) return false;
+    struct nccl_row *taken = arena_array(arena, struct nccl_row, rows.count + 1);
+    int64_t taken_count = 0;
+    bool own = true;
+    for (int64_t i = 0; i < rows.count; i++)
+        if (is_of(plan, &rows.rows[i], true)) taken[taken_count++] = rows.rows[i];
+    qsort(taken, (size_t)taken_count, sizeof *taken, compare_bytes);
+    if (taken_count == 0) {
+        own = false;
+        for (int64_t i = 0; i < rows.count; i++)
+            if (is_of(plan, &rows.rows[i], false)) taken[taken_count++] = rows.rows[i];
+    }
     struct measured_system systems[SYSTEM_MAX];
     int system_count = 0;
-    for (int64_t i = 0; i < rows.count; i++)
-        if (is_of(plan, &rows.rows[i])) add_row(&rows.rows[i], systems, &system_count);
-    const bool stated = plan->stated[0].bytes > 0;
-    if (stated) state_system(plan, &systems[system_count++]);
-    if (system_count == 0) return error_set(err, "no measurements of the fabric '%s'", name);
+    for (int64_t i = 0; i < taken_count; i++)
+        add_row(&taken[i], systems, &system_count);
+    const bool stated = plan->stated[0].bytes > 0 && !own;
+    if (stated && (rows.count == 0 || own_tables_has_key(rows.rows[0].source)))
+        state_system(plan, &systems[system_count++]);
+    if (system_count == 0) return no_systems(arena, &rows, path, name, err);
     for (int s = 0; s < system_count && !stated; s++)
         set_efficiency(&systems[s]);
-    write_fabric(plan, systems, system_count, fabric_out);
+    const char *source =
+        own ? arena_format(arena, "%lld rows of nccl-tests in %s, %d kind%s of run",
+                           (long long)taken_count, path, system_count, system_count == 1 ? "" : "s")
+            : plan->source;
+    write_fabric(plan, own ? systems[0].interconnect : plan->description, source, systems,
+                 system_count, fabric_out);
     return true;
 }

@@ -21,7 +21,10 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
 
 /* Names of the fabrics that can be fitted, NULL at the end. */
 const char *const *calibrate_fabric_names(void);
-/* Fills the empty object as scenarios/hardware/fabrics/<name>.json. */
+bool calibrate_knows_fabric(const char *name, struct error *err);
+/* Fills the empty object as scenarios/hardware/fabrics/<name>.json, from nccl.csv or nccl.csv.gz.
+ * A user's own rows (those without a key of the shipped tables, own_tables.h) whose interconnect
+ * names the fabric are taken alone; else the shipped ones that the plan names. */
 bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const char *name,
                           cJSON *fabric_out, struct error *err);
 

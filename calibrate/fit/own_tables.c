@@ -9,7 +9,7 @@
 
 /* "S1:h100", "S24:file": begins with a key of calibrate/measured/README.md; "S3://bucket" does
  * not. */
-static bool has_key(const char *source) {
+bool own_tables_has_key(const char *source) {
     if (source[0] != 'S') return false;
     const size_t digits = strspn(source + 1, "0123456789");
     const char *rest = source + 1 + digits;
@@ -94,7 +94,7 @@ static bool is_gpu(const char *name, const char *measured) {
             if (i == 0 || strcmp(shipped.rows[i].source, shipped.rows[i - 1].source) != 0)         \
                 sources[source_count++] = shipped.rows[i].source;                                  \
         for (int64_t i = 0; i < all.count; i++) {                                                  \
-            if (has_key(all.rows[i].source) &&                                                     \
+            if (own_tables_has_key(all.rows[i].source) &&                                          \
                 (!foreign || holds(sources, source_count, all.rows[i].source))) {                  \
                 others->rows[others->count++] = all.rows[i];                                       \
                 continue;                                                                          \

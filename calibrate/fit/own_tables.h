@@ -35,6 +35,9 @@ struct own_tables {
     bool any;
 };
 
+/* Whether a row's source begins with a key of the shipped tables. */
+bool own_tables_has_key(const char *source);
+
 /* `relative`: the name where the profile's GPU has none of its own. Own rows that are all of other
  * GPUs are an error that says which. shipped_dir NULL: measured_dir has all tables. */
 bool own_tables_read(struct arena *arena, const char *measured_dir, const char *shipped_dir,

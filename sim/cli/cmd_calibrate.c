@@ -276,6 +276,18 @@ static int bench(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- fit ---- */
 
+static void print_fabric(const struct cli *cli, const cJSON *fabric, const char *output) {
+    const char *source = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fabric, "source"));
+    if (cli->common.json) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddItemToObject(o, "fabric", cJSON_Duplicate(fabric, true));
+        cJSON_AddStringToObject(o, "file", output);
+        cli_print_json(o);
+        return;
+    }
+    printf("%s\nwritten: %s, for \"fabric\" of a cluster\n", source, output);
+}
+
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
     if (o->steps != NULL && (o->gpu != NULL || o->fabric != NULL)) {
@@ -296,6 +308,7 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         error_hint(&err, "`ballast calibrate --help` lists the names");
         return cli_error(&err);
     }
+    if (o->fabric != NULL && !calibrate_knows_fabric(o->fabric, &err)) return cli_error(&err);
     if (o->fabric != NULL && o->output == NULL) {
         error_set(&err, "fit --fabric %s writes a file: name it with -o FILE", o->fabric);
         return cli_error(&err);
@@ -309,6 +322,7 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     cJSON *curves = cJSON_CreateObject();
     const bool ok = calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err) &&
                     calibrate_write_curves(curves, o->output, &err);
+    if (ok) print_fabric(cli, curves, o->output);
     cJSON_Delete(curves);
     return ok ? EXIT_DONE : cli_error(&err);
 }

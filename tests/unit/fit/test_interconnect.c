@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/interconnect.h"
@@ -103,11 +105,57 @@ static void test_unknown(void **state) {
     arena_destroy(arena);
 }
 
+/* Logs of one's own, as plain CSV: taken alone, whatever else their network is called. */
+static void test_own(void **state) {
+    (void)state;
+    static const char header[] = "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,source\n";
+    char folder[] = "/tmp/ballast-fabric-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const char *path = arena_format(arena, "%s/nccl.csv", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(header, file);
+    /* 100 us and a ring at 0.8 of eight NICs of 50 GB/s: an all-reduce of two nodes puts the buffer
+     * once on the wire. An all-gather of as many nodes is a kind of its own. */
+    for (int octave = 30; octave >= 20; octave--)
+        fprintf(file,
+                "NVIDIA H100 80GB HBM3,16,2,8x400G InfiniBand of ours,all_reduce,%.0f,%.6f,mine\n",
+                exp2(octave), 100 + exp2(octave) / (0.8 * 400e9) * 1e6);
+    fclose(file);
+    cJSON *fabric = cJSON_CreateObject();
+    if (!calibrate_fit_fabric(arena, folder, "infiniband", fabric, &err)) fail_msg("%s", err.text);
+    const cJSON *bytes = cJSON_GetObjectItem(fabric, "bytes"),
+                *overhead = cJSON_GetObjectItem(fabric, "overhead_us");
+    assert_int_equal(cJSON_GetArraySize(bytes), 11);
+    assert_non_null(
+        strstr(cJSON_GetObjectItem(fabric, "source")->valuestring, "11 rows of nccl-tests in "));
+    assert_string_equal(cJSON_GetObjectItem(fabric, "description")->valuestring,
+                        "8x400G InfiniBand of ours");
+    /* The efficiency takes the largest buffer's 100 us too: 0.776. */
+    assert_true(fabs(cJSON_GetObjectItem(fabric, "efficiency_fraction")->valuedouble - 0.777) <
+                0.002);
+    assert_true(fabs(cJSON_GetArrayItem(overhead, 0)->valuedouble - 100) < 1);
+    assert_true(cJSON_GetArrayItem(overhead, 10)->valuedouble >= 1);
+    cJSON_Delete(fabric);
+    fabric = cJSON_CreateObject();
+    assert_false(calibrate_fit_fabric(arena, folder, "efa", fabric, &err));
+    assert_non_null(strstr(err.text, "nccl.csv:2: error: no measurements of the fabric 'efa': "
+                                     "interconnect '8x400G InfiniBand of ours' is the fabric "
+                                     "'infiniband'"));
+    cJSON_Delete(fabric);
+    remove(path);
+    rmdir(folder);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_shipped_is_fitted),
         cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
