@@ -186,24 +186,36 @@ static bool load_bands(struct arena *arena, const char *search_directory, struct
     return ok;
 }
 
-/* A GPU with a relative's curves: their fractions were measured at other peaks. */
-static bool has_other_peaks(struct arena *arena, const char *search_directory, const char *hardware,
-                            const struct cost_model *model) {
-    const struct gpu *own = &model->gpu;
-    if (strcmp(hardware, model->efficiency.gpu) == 0) return false; /* the shipped one itself */
-    struct error unknown = { 0 };
-    struct gpu of_curves;
-    struct json *json =
-        hardware_open(arena, search_directory, "hardware", model->efficiency.gpu, &unknown);
-    const bool known = json != NULL && gpu_read(json, arena, &of_curves, &unknown);
-    json_destroy(json);
-    if (!known) return false; /* curves of its own, under a name of its own */
-    if (fabs(own->hbm_bytes_per_s / of_curves.hbm_bytes_per_s - 1) > 0.01) return true;
+static double link_bytes_per_s(const struct gpu *gpu) {
+    return gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s;
+}
+
+static bool has_other_peaks(const struct gpu *own, const struct gpu *of_curves) {
+    if (fabs(own->hbm_bytes_per_s / of_curves->hbm_bytes_per_s - 1) > 0.01) return true;
     for (int precision = 0; precision < PRECISION_COUNT; precision++) {
-        const double a = own->peak_flop_per_s[precision], b = of_curves.peak_flop_per_s[precision];
+        const double a = own->peak_flop_per_s[precision], b = of_curves->peak_flop_per_s[precision];
         if (a > 0 && b > 0 && fabs(a / b - 1) > 0.01) return true;
     }
     return false;
+}
+
+/* A GPU with a relative's curves: their fractions were measured at other peaks, their collectives,
+ * which are seconds, over other links. */
+static void use_relative(struct arena *arena, const char *search_directory, const char *hardware,
+                         struct cost_model *model) {
+    struct efficiency *efficiency = &model->efficiency;
+    if (strcmp(hardware, efficiency->gpu) == 0) return; /* the shipped one itself */
+    struct error unknown = { 0 };
+    struct gpu of_curves;
+    struct json *json =
+        hardware_open(arena, search_directory, "hardware", efficiency->gpu, &unknown);
+    const bool known = json != NULL && gpu_read(json, arena, &of_curves, &unknown);
+    json_destroy(json);
+    if (!known) return; /* curves of its own, under a name of its own */
+    if (has_other_peaks(&model->gpu, &of_curves)) efficiency->derived = true;
+    const double own = link_bytes_per_s(&model->gpu), measured = link_bytes_per_s(&of_curves);
+    if (own > 0 && measured > 0 && fabs(own / measured - 1) > 0.01)
+        efficiency_scale_links(efficiency, own / measured, arena);
 }
 
 struct cost_model *cost_model_create(struct arena *arena, const char *search_directory,
@@ -217,8 +229,7 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
         curves = load_curves(arena, search_directory, file, gpu.curves, err);
     if (curves) model = cost_model_create_from(arena, file, curves, network, err);
     if (model) {
-        if (has_other_peaks(arena, search_directory, hardware, model))
-            model->efficiency.derived = true;
+        use_relative(arena, search_directory, hardware, model);
         note_file(arena, model, "hardware", file);
         note_file(arena, model, "curves", curves);
     }

@@ -30,8 +30,9 @@
 
 #include <math.h>
 
-#define ATTENTION_POWER_ONSET_S 1e-3
-#define ATTENTION_POWER_FLOOR   0.7
+#define ATTENTION_POWER_ONSET_S    1e-3
+#define ATTENTION_POWER_FLOOR      0.7
+#define SCALED_LINKS_BAND_FRACTION 0.25 /* as of shipped tables that are scaled (calibrate.c) */
 
 /* The cell that holds x, and how far x stands in it (0..1, clamped). */
 static int64_t axis_cell(const struct log_axis *axis, double x, double *fraction, bool *inside) {
@@ -327,4 +328,20 @@ double collective_latency_s(const struct collective_curves *curves, enum operato
     if (low->rank_count < rank_count && low > &curves->tables[curves->first[op]])
         return latency_beyond_s(op, low - 1, low, (double)rank_count);
     return low->latency_s * (double)(rank_count - 1) / (double)(low->rank_count - 1);
+}
+
+void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena) {
+    struct collective_curves *curves = &efficiency->collectives;
+    struct collective_table *tables = arena_array(arena, struct collective_table, curves->count);
+    for (int64_t t = 0; t < curves->count; t++) {
+        struct collective_table *table = &tables[t];
+        *table = curves->tables[t];
+        for (int64_t i = 0; i < table->count; i++)
+            table->log_s[i] = log(table->latency_s +
+                                  fmax(exp(table->log_s[i]) - table->latency_s, 0) / link_ratio);
+        table->plateau_bytes_per_s *= link_ratio;
+        table->band_fraction = fmax(table->band_fraction, SCALED_LINKS_BAND_FRACTION);
+        table->source = arena_format(arena, "%s, scaled to this GPU's links", table->source);
+    }
+    curves->tables = tables;
 }
