@@ -287,11 +287,9 @@ static bool check_bands(struct arena *arena, const cJSON *bands, struct error *e
     return ok;
 }
 
-/* As validation_bands.c asks of rows on one side of the measured range. */
-enum { BAND_ROWS_LEAST = 8 };
-
+/* `before`: the file whose widths stay where rows are few; NULL: none. */
 static void print_bands(const struct bands_report *report, int64_t rows_with_step, int64_t all_rows,
-                        const char *output) {
+                        const char *before, const char *output) {
     static const char *const classes[BAND_CLASS_COUNT] = {
         [BAND_CALIBRATED] = "calibrated on the GPU",
         [BAND_RELATIVE] = "without its source's factors",
@@ -319,15 +317,15 @@ static void print_bands(const struct bands_report *report, int64_t rows_with_ste
                    cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text,
                    100 * report->of[c].coverage,
                    cli_cell(100 * report->of[c].median_half_width, 16, 1, false).text);
-    const char *before = "\n";
+    const char *gap = "\n";
     for (int c = 0; c < BAND_CLASS_COUNT; c++) {
         if (report->of[c].rows >= BAND_ROWS_LEAST) continue;
-        printf("%s%s: widths and factors of fewer than %d rows are theirs and no more%s\n", before,
-               classes[c], BAND_ROWS_LEAST,
-               report->of[c].rows > 0 ? ""
-               : c == BAND_MULTIMODAL ? "; of none no width is written"
-                                      : "; of none 0.001 stands for it");
-        before = "";
+        printf("%s%s: of fewer than %d rows, so ", gap, classes[c], BAND_ROWS_LEAST);
+        if (before != NULL)
+            printf("widths and factors stay as in %s\n", before);
+        else
+            printf("widths and factors are theirs and no more\n");
+        gap = "";
     }
     if (output != NULL)
         printf("\nwritten: %s\n", output);
@@ -335,9 +333,19 @@ static void print_bands(const struct bands_report *report, int64_t rows_with_ste
         puts("\nnothing was written: name the bands file with -o FILE");
 }
 
+/* The bands that the rows are read beside; *out stays NULL where the folder has none. */
+static bool load_bands_before(struct cli *cli, struct json **out, struct error *err) {
+    const char *path = arena_format(cli->arena, "%s/bands.json", cli->scenario_options.directory);
+    if (access(path, F_OK) != 0) return true;
+    *out = json_load(path, err);
+    return *out != NULL;
+}
+
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
                     const char *output) {
     struct error err = { 0 };
+    const bool own_rows =
+        path_count > 0; /* else the file is made anew, of the shipped rows alone */
     if (output != NULL && !error_check_output(&err, output)) return cli_error(&err);
     if (output != NULL &&
         !error_check_output_apart(&err, output, "rows are read", paths, path_count))
@@ -345,6 +353,8 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
     if (path_count == 0 &&
         !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
         return cli_error(&err);
+    struct json *before = NULL;
+    if (own_rows && !load_bands_before(cli, &before, &err)) return cli_error(&err);
     struct progress progress = cli_progress(cli, "simulating", "rows");
     struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
                                           cli_progress_update, &progress, &err);
@@ -363,18 +373,21 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
                        "no row was simulated that nothing was fitted on: there is no residual");
     if (ok) {
         cJSON *bands = validation_bands(v, no_factors, no_name, &report);
-        ok = check_bands(cli->arena, bands, &err) &&
-             (output == NULL || write_document(bands, output, &err));
+        ok = check_bands(cli->arena, bands, &err);
+        if (ok && before != NULL) validation_bands_keep(bands, json_root(before), &report);
+        ok = ok && (output == NULL || write_document(bands, output, &err));
         if (ok && cli->common.json)
             cli_print_json(bands);
         else {
             cJSON_Delete(bands);
             if (ok)
-                print_bands(&report, v->all.time.count + v->all.calibrated, v->all.rows, output);
+                print_bands(&report, v->all.time.count + v->all.calibrated, v->all.rows,
+                            before != NULL ? json_name(before) : NULL, output);
         }
     }
     validation_destroy(v);
     validation_destroy(no_factors);
     validation_destroy(no_name);
+    json_destroy(before);
     return ok ? EXIT_DONE : cli_error(&err);
 }

@@ -136,5 +136,9 @@ struct bands_report {
 bool validation_holds_back(const struct validation *validation);
 cJSON *validation_bands(const struct validation *validation, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report);
+/* A class of fewer rows than this says nothing of other runs: it keeps what `before` (bands.json as it
+ * is) has of it, and rows that shipped factors were fitted on stay known as such. */
+enum { BAND_ROWS_LEAST = 8 };
+void validation_bands_keep(cJSON *bands, const cJSON *before, const struct bands_report *report);
 
 #endif

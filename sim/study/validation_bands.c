@@ -78,7 +78,7 @@ static double quantile(struct residual *residuals, int64_t count) {
 struct class {
     const struct validation *v;
     enum band_class what;
-    const double *factors; /* by row */
+    const double *factors;          /* by row */
     const struct validation *named; /* the same rows as they are predicted */
 };
 
@@ -86,9 +86,9 @@ struct class {
 static bool held_back(const struct class *c, int64_t i) {
     const struct validation_row *row = &c->v->rows[i];
     /* What encoders take more is held back by source, a factor of the stack is not. */
-    const bool fitted = row->calibrated_on ||
-                        (c->what == BAND_MULTIMODAL && c->named->rows[i].calibrated_on &&
-                         !row->finds_encoder_factor);
+    const bool fitted =
+        row->calibrated_on || (c->what == BAND_MULTIMODAL && c->named->rows[i].calibrated_on &&
+                               !row->finds_encoder_factor);
     return !isnan(row->relative_error) && !fitted &&
            row->multimodal == (c->what == BAND_MULTIMODAL) &&
            (c->what == BAND_MULTIMODAL ? !(row->stack->multimodal_band > 0)
@@ -338,8 +338,8 @@ static void add_sources(cJSON *band, const struct class *c, const struct validat
 static void add_calibration_rows(cJSON *o, const struct validation *v) {
     cJSON *ids = cJSON_AddArrayToObject(o, "calibrated_on");
     for (int64_t i = 0; i < v->runs.count; i++)
-        if (v->rows[i].calibrated_on || (v->rows[i].finds_encoder_factor &&
-                                         !isnan(v->rows[i].relative_error)))
+        if (v->rows[i].calibrated_on ||
+            (v->rows[i].finds_encoder_factor && !isnan(v->rows[i].relative_error)))
             cJSON_AddItemToArray(ids, cJSON_CreateString(v->rows[i].measured->row_id));
 }
 
@@ -395,12 +395,12 @@ static void report_class(const struct class *c, struct bands_report *report) {
 
 cJSON *validation_bands(const struct validation *v, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report) {
-    const struct class calibrated = { v, BAND_CALIBRATED,
-                                      factors_by_row(v, NULL, BAND_CALIBRATED), v },
+    const struct class calibrated = { v, BAND_CALIBRATED, factors_by_row(v, NULL, BAND_CALIBRATED),
+                                      v },
                        relative = { no_factors, BAND_RELATIVE,
                                     factors_by_row(v, no_factors, BAND_RELATIVE), v },
-                       unknown = { no_name, BAND_UNKNOWN,
-                                   factors_by_row(v, no_name, BAND_UNKNOWN), v },
+                       unknown = { no_name, BAND_UNKNOWN, factors_by_row(v, no_name, BAND_UNKNOWN),
+                                   v },
                        multimodal = { no_factors, BAND_MULTIMODAL,
                                       multimodal_factors(v, no_factors), v };
     double inside, outside, relative_inside, relative_outside;
@@ -439,4 +439,49 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     report_class(&unknown, report);
     report_class(&multimodal, report);
     return o;
+}
+
+/* What a class's rows make of the file. */
+static const char *const keys_of[BAND_CLASS_COUNT][7] = {
+    [BAND_CALIBRATED] = { "calibrated_inside", "calibrated_outside", "calibrated_pair", "stacks" },
+    [BAND_RELATIVE] = { "relative_inside", "relative_outside", "relative_pair",
+                        "uncalibrated_stack_factor" },
+    [BAND_UNKNOWN] = { "unknown", "unknown_stack_factor" },
+    [BAND_MULTIMODAL] = { "multimodal", "multimodal_low", "multimodal_median", "multimodal_high",
+                          "encoder_factor" },
+};
+
+static void put(cJSON *bands, const cJSON *from, const char *key) {
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(from, key);
+    if (value == NULL) return;
+    cJSON *copy = cJSON_Duplicate(value, true);
+    if (cJSON_HasObjectItem(bands, key))
+        cJSON_ReplaceItemInObjectCaseSensitive(bands, key, copy);
+    else
+        cJSON_AddItemToObject(bands, key, copy);
+}
+
+void validation_bands_keep(cJSON *bands, const cJSON *before, const struct bands_report *report) {
+    int64_t rows = 0;
+    for (int c = 0; c < BAND_CLASS_COUNT; c++) {
+        if (c != BAND_UNKNOWN && report->of[c].rows > rows) rows = report->of[c].rows;
+        if (report->of[c].rows >= BAND_ROWS_LEAST) continue;
+        for (int k = 0; keys_of[c][k] != NULL; k++)
+            put(bands, before, keys_of[c][k]);
+    }
+    if (rows < BAND_ROWS_LEAST || !cJSON_HasObjectItem(bands, "memory"))
+        put(bands, before, "memory");
+    const cJSON *least = cJSON_GetObjectItemCaseSensitive(before, "lost_least");
+    if (least != NULL &&
+        least->valuedouble < cJSON_GetObjectItemCaseSensitive(bands, "lost_least")->valuedouble)
+        put(bands, before, "lost_least");
+    /* Factors of the shipped stacks were fitted on these whatever rows came now. */
+    cJSON *ids = cJSON_GetObjectItemCaseSensitive(bands, "calibrated_on");
+    const cJSON *id;
+    cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(before, "calibrated_on")) {
+        bool known = false;
+        const cJSON *other;
+        cJSON_ArrayForEach(other, ids) known |= strcmp(other->valuestring, id->valuestring) == 0;
+        if (!known) cJSON_AddItemToArray(ids, cJSON_CreateString(id->valuestring));
+    }
 }
