@@ -500,7 +500,7 @@ const char *cost_model_stack_id(const struct cost_model *model, struct arena *ar
         arena, "%s kernels %.10g attention %.10g%s band %.6g", stack->name,
         model->stack.kernel_time_factor, model->stack.attention_time_factor,
         cost_model_gpu_is_strange(model) ? " strange" : "",
-        cost_model_step_band(model, KIN_LIKE_MEASURED, (struct step_doubt){ true, 1, 0 }));
+        cost_model_step_band(model, KIN_LIKE_MEASURED, (struct step_doubt){ true, 1, 0, 0 }));
     for (int64_t i = 0; i < stack->cause_count; i++)
         text =
             arena_format(arena, "%s, %s %s", text, stack->causes[i].name, stack->causes[i].value);
@@ -602,6 +602,11 @@ static void add_launches(const struct stack *stack, const struct operator_work *
     p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
     p->efficiency = fmin(p->efficiency * alone_s / p->seconds, 1);
     p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
+}
+
+double price_stated_band(const struct price *price) {
+    return price->rule != NULL && !isnan(price->rule->band_fraction) ? price->rule->band_fraction
+                                                                     : 0;
 }
 
 static void apply_rule(const struct cost_model *model, const struct operator_work *work,

@@ -43,6 +43,9 @@ struct price {
     const struct rule *rule; /* NULL: none did */
 };
 
+/* The band that a rule states; 0: none does. */
+double price_stated_band(const struct price *price);
+
 /* The cluster as the scenario gives it; hardware files are under scenarios/hardware. */
 struct gpu {
     const char *name; /* "a100-80g-sxm" */
@@ -130,11 +133,13 @@ struct step_doubt {
     bool inside_range;
     double lost_fraction;  /* 1 - HFU */
     double operators_band; /* the mean of its operators' bands, by their time */
+    double stated_band;    /* ... of the bands that rules state, 0 for the others */
 };
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
  * share of the step that is lost (step_band.h); NaN where the scenarios folder has no bands. On a
  * GPU of which neither matmuls nor the steps of any stack were measured the operators' band is
- * added, as a square. Where the stack's factor was fitted on rows that do not ship, they are taken
+ * added, as a square, and so is what
+ * rules state of their prices. Where the stack's factor was fitted on rows that do not ship, they are taken
  * to be of the same place. */
 double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
                             struct step_doubt doubt);

@@ -61,7 +61,8 @@ bool cost_model_gpu_is_strange(const struct cost_model *model) {
 
 static double with_operators(const struct cost_model *model, double band,
                              const struct step_doubt *doubt) {
-    return cost_model_gpu_is_strange(model) ? hypot(band, doubt->operators_band) : band;
+    return hypot(band,
+                 cost_model_gpu_is_strange(model) ? doubt->operators_band : doubt->stated_band);
 }
 
 double cost_model_step_band(const struct cost_model *model, enum band_kin kin,

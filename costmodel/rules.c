@@ -58,7 +58,9 @@ static const struct field rule_rows[] = {
     { "factor", FIELD_DOUBLE, AT(factor), 1e-3, 1e3, "null", "",
       "set: its estimated time times this", NULL },
     { "band_fraction", FIELD_DOUBLE, AT(band_fraction), 0, 10, "null", "",
-      "how far off the figure may be; null: as the estimate it replaces", NULL },
+      "how far off the figure may be; null: as the estimate it replaces. Stated, it widens the "
+      "step's band by its share of the time",
+      NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, "null", "", "where the figure comes from", NULL },
 };
 #undef AT

@@ -525,15 +525,17 @@ static void answer(const struct job *job, struct replay *replay) {
 
 struct step_doubt replay_doubt(const struct replay *replay) {
     return (struct step_doubt){ replay->inside_range, 1 - replay->hfu_fraction,
-                                replay->operators_band_fraction };
+                                replay->operators_band_fraction, replay->stated_band_fraction };
 }
 
 static void judge_step_time(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
     int64_t layers[LAYER_KIND_COUNT];
     job_layers_by_kind(job, layers);
-    replay->operators_band_fraction =
-        price_table_band(job->prices, &job->typical, layers, &replay->outside_fraction);
+    const struct price_bands bands = price_table_bands(job->prices, &job->typical, layers);
+    replay->operators_band_fraction = bands.operators;
+    replay->stated_band_fraction = bands.stated;
+    replay->outside_fraction = bands.outside;
     replay->inside_range = replay->outside_fraction == 0;
     /* Stacks were fitted on text models: what is far from their runs keeps the width of runs
      * without a calibration of their own, or of its operators where that is wider. */

@@ -570,27 +570,32 @@ void price_table_host_waits(const struct price_table *table, enum layer_kind kin
 
 /* Sums over one pass of a layer: time, time x band, time outside the measured range. */
 struct band_sums {
-    double ns, band_ns, outside_ns;
+    double ns, priced_ns, band_ns, stated_ns, outside_ns;
 };
 
 static void add_band(const struct price_table *table, enum layer_kind kind, enum pass_set set,
                      const struct priced_list *list, const struct batch_shape *shape, double layers,
                      struct band_sums *sums) {
     sums->ns += layers * (double)list->fixed_ns;
+    sums->priced_ns += layers * list->priced_ns;
     sums->band_ns += layers * list->band_ns;
+    sums->stated_ns += layers * list->stated_ns;
     sums->outside_ns += layers * list->outside_ns;
     struct operator_work works[ATTENTION_OPERATOR_LIMIT];
     int64_t count = list->run_count > 0 ? attention_works(table, kind, set, shape, works) : 0;
     for (int64_t i = 0; i < count; i++) {
         struct price p = attention_price(table, kind, &works[i]);
         sums->ns += layers * p.seconds * NS_PER_S;
+        sums->priced_ns += layers * p.seconds * NS_PER_S;
         sums->band_ns += layers * p.seconds * NS_PER_S * p.band_fraction;
+        sums->stated_ns += layers * p.seconds * NS_PER_S * price_stated_band(&p);
         if (!p.inside_range) sums->outside_ns += layers * p.seconds * NS_PER_S;
     }
 }
 
-double price_table_band(const struct price_table *table, const struct batch_shape *shape,
-                        const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction) {
+struct price_bands price_table_bands(const struct price_table *table,
+                                     const struct batch_shape *shape,
+                                     const int64_t layers_by_kind[LAYER_KIND_COUNT]) {
     struct band_sums sums = { 0 };
     for (int k = 0; k < LAYER_KIND_COUNT; k++) {
         enum layer_kind kind = (enum layer_kind)k;
@@ -601,6 +606,8 @@ double price_table_band(const struct price_table *table, const struct batch_shap
                      (double)layers_by_kind[k], &sums);
     }
     /* Collectives that are hidden are no part of the time. */
-    *outside_fraction = sums.ns > 0 ? fmin(sums.outside_ns / sums.ns, 1) : 0;
-    return sums.ns > 0 ? sums.band_ns / sums.ns : 0;
+    if (!(sums.ns > 0)) return (struct price_bands){ 0 };
+    return (struct price_bands){ .operators = sums.band_ns / sums.priced_ns,
+                                 .stated = sums.stated_ns / sums.priced_ns,
+                                 .outside = fmin(sums.outside_ns / sums.ns, 1) };
 }

@@ -239,7 +239,9 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
             continue;
         }
         timed->ns = ns_from_seconds(price.seconds);
+        out->priced_ns += (double)timed->ns;
         out->band_ns += (double)timed->ns * price.band_fraction;
+        out->stated_ns += (double)timed->ns * price_stated_band(&price);
         if (!price.inside_range) out->outside_ns += (double)timed->ns;
     }
     ballast_check(ring_precedes_attention(&list, out));

@@ -40,7 +40,9 @@ struct priced_list {
     int64_t fixed_ns, comm_ns; /* without attention and the ring beside it */
     int64_t context_ns;        /* of comm_ns, what context parallelism adds */
     int64_t ring_ns;
+    double priced_ns;  /* of these, hidden traffic too */
     double band_ns;    /* sum of ns x band */
+    double stated_ns;  /* ... of the bands that rules state */
     double outside_ns; /* priced outside the measured range */
 };
 

@@ -125,9 +125,13 @@ double price_table_workspace_bytes(const struct price_table *table, enum layer_k
 /* Model FLOPs of one layer's forward, whole model (all TP ranks). */
 double price_table_flop(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape);
-/* Time-weighted mean band of what was priced: the 80 % band of a step if all errors had one sign.
- */
-double price_table_band(const struct price_table *table, const struct batch_shape *shape,
-                        const int64_t layers_by_kind[LAYER_KIND_COUNT], double *outside_fraction);
+/* Of a typical micro-batch's operators, by their time: the mean of their bands; of those that rules
+ * state (0 for the others); the share of time outside the measured range. */
+struct price_bands {
+    double operators, stated, outside;
+};
+struct price_bands price_table_bands(const struct price_table *table,
+                                     const struct batch_shape *shape,
+                                     const int64_t layers_by_kind[LAYER_KIND_COUNT]);
 
 #endif

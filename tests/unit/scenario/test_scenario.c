@@ -334,7 +334,7 @@ static void test_assumptions(void **state) {
 
 static double band_of(const struct scenario *s, enum band_kin kin, double lost_fraction) {
     return cost_model_step_band(s->cost_model, kin,
-                                (struct step_doubt){ true, lost_fraction, 0.2 });
+                                (struct step_doubt){ true, lost_fraction, 0.2, 0 });
 }
 
 /* Where neither a matmul nor a step was measured on a GPU the operators' band is added. */
@@ -353,7 +353,7 @@ static void test_bands_of_a_gpu_that_nobody_measured(void **state) {
         const char *const overrides[] = { cases[i].hardware, "layout.stack=domino",
                                           "training.precision=fp16", NULL };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
-        const struct step_doubt none = { true, 0.5, 0 }, some = { true, 0.5, 0.2 };
+        const struct step_doubt none = { true, 0.5, 0, 0 }, some = { true, 0.5, 0.2, 0 };
         const double alone = cost_model_step_band(s->cost_model, KIN_OFF_STACK, none),
                      both = cost_model_step_band(s->cost_model, KIN_OFF_STACK, some),
                      want = cases[i].strange ? hypot(alone, 0.2) : alone;
