@@ -163,4 +163,12 @@ void scenario_assume_stack(struct reader *r) {
     scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
                                     use.calibrated ? "measured runs of this stack on this GPU"
                                                    : "runs of other GPUs, precisions or stacks"));
+    if (!use.calibrated && !stack->simulated)
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "no factor was fitted on a run of stack %s on this GPU: the "
+                                     "band is that of published benchmarks of such stacks; a run "
+                                     "of one's own is often 20 to 50 %% slower, until the stack is "
+                                     "fitted on a measured step (ballast calibrate fit --steps)",
+                                     stack->name));
 }
