@@ -220,7 +220,7 @@ static bool answer(struct checker *c, const struct question *q) {
         skip(c, arena_format(c->arena,
                              "more than %g times as fast as the peak of '%s': time_us is in "
                              "microseconds",
-                             FASTEST_OF_PEAK, q->gpu));
+                             FASTEST_OF_PEAK, cost_model_gpu(model)->name));
         return true;
     }
     const int64_t variant = find_variant(model, q->version ? q->version : q->framework);

@@ -378,6 +378,31 @@ const char *const measurement_format_names[MEASUREMENT_FORMAT_COUNT] = {
     [MEASUREMENT_MEMBW] = "membw",
 };
 
+/* Whether the header line has a column of one of these names; *which says of which. */
+static bool header_names(char *header, const char *const *names, int count, int *which) {
+    char *cell;
+    for (char *at = header; at;) {
+        at = cut_cell(at, &cell);
+        for (*which = 0; *which < count; ++*which)
+            if (strcmp(cell, names[*which]) == 0) return true;
+    }
+    return false;
+}
+
+bool measurement_is_unpriced(const char *path) {
+    static const char *const columns[] = { "conditions", "part", "filler" };
+    char *text;
+    size_t size;
+    long line = 0;
+    int which;
+    char *next = read_text(path, &text, &size, NULL);
+    if (!next) return false;
+    const bool is = header_names(next_line(&next, &line), columns,
+                                 (int)(sizeof columns / sizeof columns[0]), &which);
+    free(text);
+    return is;
+}
+
 bool measurement_format_read(const char *path, enum measurement_format *out, struct error *err) {
     /* The column that only this format has. */
     static const char *const columns[MEASUREMENT_FORMAT_COUNT] = {
@@ -386,24 +411,21 @@ bool measurement_format_read(const char *path, enum measurement_format *out, str
         [MEASUREMENT_NCCL] = "n_gpus",
         [MEASUREMENT_MEMBW] = "test",
     };
-    char *text, *cell;
+    char *text;
     size_t size;
     long line = 0;
+    int which;
     char *next = read_text(path, &text, &size, err);
     if (!next) return false;
     char *header = next_line(&next, &line);
     const bool commas = header && strchr(header, ',');
     const bool others = header && strpbrk(header, ";\t");
-    bool found = false;
-    for (char *at = header; at && !found;) {
-        at = cut_cell(at, &cell);
-        for (int f = 0; f < MEASUREMENT_FORMAT_COUNT && !found; f++) {
-            found = strcmp(cell, columns[f]) == 0;
-            *out = (enum measurement_format)f;
-        }
-    }
+    const bool found = header_names(header, columns, MEASUREMENT_FORMAT_COUNT, &which);
     free(text);
-    if (found) return true;
+    if (found) {
+        *out = (enum measurement_format)which;
+        return true;
+    }
     if (!header) return error_set(err, "%s is empty", path);
     error_at(err, path, line, 0,
              "the header has none of the columns that tell what was measured: k (gemm), seqlen "

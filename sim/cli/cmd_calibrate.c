@@ -405,7 +405,14 @@ static bool has_wrong_unit(const struct calibrate_check *check) {
         slow += check->rows[i].measured_s > 10 * check->rows[i].price_s;
         fast += check->rows[i].price_s > 10 * check->rows[i].measured_s;
     }
-    return 2 * slow > check->priced_count || 2 * fast > check->priced_count;
+    return check->priced_count > 0 &&
+           (2 * slow > check->priced_count || 2 * fast > check->priced_count);
+}
+
+static const char *doubt_of(const struct calibrate_check *check) {
+    return check->priced_count == 0
+               ? "no row could be laid beside a price"
+               : "most rows are ten times off their price or more: time_us is in microseconds";
 }
 
 static const char *priced_by(struct arena *arena, const struct calibrate_group *g) {
@@ -435,8 +442,22 @@ static void print_check(struct arena *arena, const struct calibrate_check *check
     for (int64_t i = 0; i < check->skip_count; i++)
         printf("  %lld row%s left out: %s\n", (long long)check->skips[i].row_count,
                check->skips[i].row_count == 1 ? "" : "s", check->skips[i].reason);
-    if (has_wrong_unit(check))
-        printf("  most rows are ten times off their price or more: time_us is in microseconds\n");
+    if (check->priced_count == 0 || has_wrong_unit(check)) printf("  %s\n", doubt_of(check));
+}
+
+static const char *doubt_text(struct arena *arena, const struct calibrate_check *check,
+                              const char *path) {
+    return arena_format(arena, "%s: %s", path, doubt_of(check));
+}
+
+/* A table of the bench without prices: a check of a whole folder goes on. */
+static void pass_over(struct cli *cli, const char *path, cJSON *skips) {
+    static const char reason[] = "launches, copies, layers or power: no row is of one price";
+    cJSON *skip = cJSON_CreateObject();
+    cJSON_AddStringToObject(skip, "file", path);
+    cJSON_AddStringToObject(skip, "reason", reason);
+    cJSON_AddItemToArray(skips, skip);
+    if (!cli->common.json) printf("%s: %s\n", path, reason);
 }
 
 static void add_check(const struct calibrate_check *check, const char *path, cJSON *groups,
@@ -487,9 +508,15 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
     cJSON *object = cJSON_CreateObject();
     cJSON *groups = cJSON_AddArrayToObject(object, "groups");
     cJSON *skips = cJSON_AddArrayToObject(object, "skipped");
+    cJSON *warnings = cJSON_AddArrayToObject(object, "warnings");
+    int64_t checked_count = 0;
     for (int64_t i = 1; i < cli->arguments.count; i++) {
         const char *path = cli->arguments.positional[i];
         struct calibrate_check result;
+        if (measurement_is_unpriced(path)) {
+            pass_over(cli, path, skips);
+            continue;
+        }
         if (!calibrate_check_file(cli->arena, cli->scenario_options.directory, o->profile, path,
                                   &result, &err)) {
             cJSON_Delete(object);
@@ -497,7 +524,11 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
             free(text);
             return cli_error(&err);
         }
-        if (rows != NULL) calibrate_check_write(&result, i == 1, rows);
+        if (rows != NULL) calibrate_check_write(&result, checked_count == 0, rows);
+        checked_count++;
+        if (result.priced_count == 0 || has_wrong_unit(&result))
+            cJSON_AddItemToArray(warnings,
+                                 cJSON_CreateString(doubt_text(cli->arena, &result, path)));
         if (cli->common.json)
             add_check(&result, path, groups, skips);
         else

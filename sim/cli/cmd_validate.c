@@ -121,6 +121,11 @@ static void add_close(cJSON *o, const struct validation *v) {
                             (double)v->close[0][0]);
 }
 
+static const char *none_text(const struct validation *v) {
+    return arena_format(v->arena, "none of %lld row%s could be simulated: each says why",
+                        (long long)v->all.rows, v->all.rows == 1 ? "" : "s");
+}
+
 static cJSON *to_json(const struct validation *v) {
     cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
     for (int64_t i = 0; i < v->runs.count; i++)
@@ -128,6 +133,7 @@ static cJSON *to_json(const struct validation *v) {
     cJSON *warnings = cJSON_AddArrayToObject(o, "warnings");
     for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
         cJSON_AddItemToArray(warnings, cJSON_CreateString(*warning));
+    if (v->all.simulated == 0) cJSON_AddItemToArray(warnings, cJSON_CreateString(none_text(v)));
     cJSON *groups = cJSON_AddArrayToObject(o, "groups");
     for (int64_t i = 0; i < v->group_count; i++) {
         cJSON *group = cJSON_CreateObject();
@@ -399,13 +405,9 @@ static int run(struct cli *cli, void *options) {
         ok = print_page(cli, v, shipped, &err);
     else if (ok)
         print(v);
-    const int64_t simulated = v->all.simulated, rows = v->all.rows;
+    if (ok && v->all.simulated == 0) fprintf(stderr, "warning: %s\n", none_text(v));
     validation_destroy(v);
-    if (!ok) return cli_error(&err);
-    if (simulated == 0)
-        fprintf(stderr, "warning: none of %lld row%s could be simulated: each says why\n",
-                (long long)rows, rows == 1 ? "" : "s");
-    return EXIT_DONE;
+    return ok ? EXIT_DONE : cli_error(&err);
 }
 
 const struct command command_validate = {
