@@ -231,12 +231,28 @@ static void print_json(const struct stack_fit *fit, const char *const *paths) {
     cli_print_json(o);
 }
 
+static bool holds_read_stacks(struct cli *cli, const char *directory) {
+    struct stat a, b;
+    const char *read = arena_format(cli->arena, "%s/stacks", cli->scenario_options.directory);
+    return stat(directory, &a) == 0 && stat(read, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory,
                     bool whole) {
     struct error err = { 0 };
     if (directory == NULL) {
         error_set(&err, "name the folder for the fitted stacks with -o DIR");
         error_hint(&err, "ballast calibrate fit --steps %s -o my/stacks", path);
+        return cli_error(&err);
+    }
+    if (!whole && holds_read_stacks(cli, directory)) {
+        error_set(&err,
+                  "%s holds the stacks that a fit begins with: the next one would begin with "
+                  "this one's, and the shipped ones would be gone",
+                  directory);
+        error_hint(&err, "name a folder of your own, or --whole to make every factor of these rows "
+                         "alone");
         return cli_error(&err);
     }
     /* Only the attempt tells whether the folder can be made, and fitting takes long. */
