@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/figure_sources.h"
 #include "sim/base/field.h"
 #include "sim/base/units.h"
 
@@ -124,17 +125,13 @@ const struct field_table hardware_fabric_table =
     FIELD_TABLE("fabric", "a kind of network between nodes", fabric_rows);
 
 /* "sources" names every number that the object states. */
+static bool is_number(const cJSON *item) {
+    return cJSON_IsNumber(item);
+}
+
 static bool check_sources(const struct json *json, const cJSON *sources, struct error *err) {
     const cJSON *root = json_root(json), *item;
-    if (!cJSON_IsObject(sources))
-        return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
-    cJSON_ArrayForEach(item, root) {
-        if (!cJSON_IsNumber(item)) continue;
-        const cJSON *source = cJSON_GetObjectItemCaseSensitive(sources, item->string);
-        if (!cJSON_IsString(source) || source->valuestring[0] == '\0')
-            return json_error(json, item, err, "add it to \"sources\"",
-                              "has no source; every figure needs one");
-    }
+    if (!figure_sources_check(json, sources, is_number, err)) return false;
     cJSON_ArrayForEach(item, sources) {
         if (!cJSON_GetObjectItemCaseSensitive(root, item->string))
             return json_error(json, item, err, NULL, "is the source of a figure that is not there");

@@ -200,9 +200,9 @@ static void note_unmatched(struct reader *r, const struct rule_list *rules,
             matches =
                 rule_names_operator(&rules->rules[i], &all->list[k].small, all->list[k].module);
         if (!matches)
-            scenario_assume(r,
-                            arena_format(r->s->arena, "warning: %s matches no operator of this job",
-                                         rules->rules[i].text));
+            scenario_assume(r, arena_format(r->s->arena,
+                                            "warning: no operator of this job is named by %s",
+                                            rules->rules[i].text));
     }
 }
 
