@@ -144,9 +144,13 @@ static bool check_run(struct log_reader *r) {
         complain(r, why);
         return error_hint(r->err, "%s", hint);
     }
-    if (r->run.rank_count == 0)
-        return complain(r, "no \"Rank ... on ... device\" line stands above the table, so the "
-                           "number of GPUs is not known");
+    if (r->run.rank_count == 0) {
+        complain(r, "no \"Rank ... on ... device\" line stands above the table, so the number of "
+                    "GPUs is not known");
+        return error_hint(r->err, "nccl-tests print them below \"# Using devices\": keep the whole "
+                                  "log, or write the table with n_gpus and n_nodes yourself "
+                                  "(calibrate/measured/README.md)");
+    }
     /* One GPU each: containers may give all processes of a host one number. */
     const long said = r->process_count * r->process_gpus;
     if (r->process_gpus > 0 && r->rank_line_count != said &&
@@ -204,14 +208,16 @@ static bool read_result(struct log_reader *r, char *text) {
 /* ---- the whole ---- */
 
 /* Past what launchers write before a line, and white space: "[1,0]<stdout>:" of Open MPI, "0: " of
- * srun -l, "[0] " of Hydra, "2026-01-31T12:00:00.5Z " of kubectl logs --timestamps. */
+ * srun -l, "[0] " of Hydra, "[pod/launcher-0/mpi] " of kubectl logs --prefix, "2026-01-31T12:00:00.5Z "
+ * of its --timestamps. */
 static char *without_tag(char *text) {
     char *tag = *text == '[' ? strstr(text, ">:") : NULL;
     if (tag && strstr(text, "]<std") && strstr(text, "]<std") < tag) text = tag + 2;
-    const size_t bracket = *text == '[', digits = strspn(text + bracket, "0123456789");
-    const char *end = text + bracket + digits;
-    if (digits > 0 && *end == (bracket ? ']' : ':') && isspace((unsigned char)end[1]))
-        text += bracket + digits + 1;
+    const size_t digits = strspn(text, "0123456789"), word = strcspn(text, "] \t");
+    if (digits > 0 && text[digits] == ':' && isspace((unsigned char)text[digits + 1]))
+        text += digits + 1;
+    else if (*text == '[' && text[word] == ']' && isspace((unsigned char)text[word + 1]))
+        text += word + 2;
     const size_t stamp = strspn(text, "0123456789-T:.Z+");
     if (stamp >= 19 && text[10] == 'T' && isspace((unsigned char)text[stamp])) text += stamp;
     return text + strspn(text, " \t");

@@ -112,6 +112,8 @@ static void test_shapes(void **state) {
         { "Hydra", "[0] ", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
         { "kubectl", "2026-01-31T12:00:00.123456789Z ",
           STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "kubectl --prefix", "[pod/launcher-0/mpi] 2026-01-31T12:00:00.123456789Z ",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
         { "two groups", "",
           STARTS("all_reduce") RANK("0", "0") RANK("1", "1") RANK("0", "2") RANK("1", "3") TABLE, 2,
           NULL },
