@@ -1,6 +1,7 @@
 /* csv.c - one pass over the text; cells are cut in place. */
 #include "sim/base/csv.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,8 +119,11 @@ static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     for (int64_t i = 0; i < c->count; i++)
         csv->header[i] = c->cells[i];
     const char *twice = name_twice(c->arena, csv);
-    if (twice != NULL)
-        return error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header", twice);
+    if (twice != NULL) {
+        error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header", twice);
+        if (!isalpha((unsigned char)twice[0])) error_hint(err, "has it no header row?");
+        return false;
+    }
     c->line++;
     return true;
 }

@@ -290,10 +290,10 @@ static bool check_bands(struct arena *arena, const cJSON *bands, struct error *e
     struct step_bands read;
     const bool ok = json != NULL && step_bands_read(arena, json, &read, &cause);
     if (json != NULL && !ok) {
-        const char *why = strstr(cause.text, "error: ");
-        error_set(err, "these rows make no bands: %.*s",
-                  (int)strcspn(why != NULL ? why + 7 : cause.text, "\n"),
-                  why != NULL ? why + 7 : cause.text);
+        const char *why = strstr(cause.text, "error: /");
+        why = why != NULL ? why + strlen("error: /")
+                          : cause.text; /* "relative_inside: must be ..." */
+        error_set(err, "these rows make no bands: %.*s", (int)strcspn(why, "\n"), why);
         error_hint(err,
                    "iter_time_s is seconds of an optimizer step; `ballast validate` shows each "
                    "row beside its prediction");

@@ -419,21 +419,28 @@ static const char *priced_by(struct arena *arena, const struct calibrate_group *
     return arena_format(arena, "%s%s", g->priced_by, g->exact_variant ? "" : " (nearest)");
 }
 
+static int wider(int width, const char *text) {
+    const int length = (int)strlen(text);
+    return length > width ? length : width;
+}
+
 static void print_check(struct arena *arena, const struct calibrate_check *check,
                         const char *path) {
-    int width = 34;
+    int width = 34, name_width = 26, gpu_width = 15;
     for (int64_t i = 0; i < check->group_count; i++) {
-        const int length = (int)strlen(priced_by(arena, &check->groups[i]));
-        if (length > width) width = length;
+        const struct calibrate_group *g = &check->groups[i];
+        width = wider(width, priced_by(arena, g));
+        name_width = wider(name_width, g->operator_name);
+        gpu_width = wider(gpu_width, g->gpu);
     }
     printf("%s: %lld row%s of %s\n", path, (long long)check->row_count,
            check->row_count == 1 ? "" : "s", check->format);
-    printf("  %-26s %-15s %6s %7s %7s %7s %8s  %-*s %s\n", "operator", "gpu", "rows", "median",
-           "p90", "mean", "in band", width, "priced by", "framework");
+    printf("  %-*s %-*s %6s %7s %7s %7s %8s  %-*s %s\n", name_width, "operator", gpu_width, "gpu",
+           "rows", "median", "p90", "mean", "in band", width, "priced by", "framework");
     for (int64_t i = 0; i < check->group_count; i++) {
         const struct calibrate_group *g = &check->groups[i];
-        printf("  %-26s %-15s %6lld %s%% %s%% %s%% %7.0f%%  %-*s %s\n", g->operator_name, g->gpu,
-               (long long)g->row_count,
+        printf("  %-*s %-*s %6lld %s%% %s%% %s%% %7.0f%%  %-*s %s\n", name_width, g->operator_name,
+               gpu_width, g->gpu, (long long)g->row_count,
                cli_cell(100 * g->median_abs_relative_error, 6, 1, false).text,
                cli_cell(100 * g->p90_abs_relative_error, 6, 1, false).text,
                cli_cell(100 * g->mean_signed_relative_error, 6, 1, true).text,

@@ -31,6 +31,18 @@ static bool is_card_without_profile(const struct measured_parts *wanted,
            !measured_parts_have(name, "nvl");
 }
 
+/* "a100, a800, h100": what the names begin with, each once; they are sorted. */
+static const char *families(struct arena *arena, const char *const *names, int64_t count) {
+    const char *text = "", *last = "";
+    for (int64_t i = 0; i < count; i++) {
+        const char *family = arena_format(arena, "%.*s", (int)strcspn(names[i], "-"), names[i]);
+        if (strcmp(family, last) == 0) continue;
+        text = arena_format(arena, "%s%s%s", text, text[0] != '\0' ? ", " : "", family);
+        last = family;
+    }
+    return text;
+}
+
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not) {
     struct arena *arena = context->arena;
@@ -50,11 +62,14 @@ const char *measured_hardware(const struct measured_context *context, const char
         best = names[i];
         best_likelihood = likely;
     }
-    *why_not =
-        alike[0] == '\0'
-            ? arena_format(arena, "got \"%.60s\"; no name in scenarios/hardware begins so", wanted)
-            : arena_format(arena, "got \"%.60s\"; its PCIe form has no profile, only %s", wanted,
-                           alike);
+    *why_not = alike[0] == '\0'
+                   ? arena_format(
+                         arena,
+                         "got \"%.60s\"; no name in scenarios/hardware begins so, there are %s; a "
+                         "GPU of your own is named by its file's path",
+                         wanted, families(arena, names, count))
+                   : arena_format(arena, "got \"%.60s\"; its PCIe form has no profile, only %s",
+                                  wanted, alike);
     return best;
 }
 

@@ -359,6 +359,8 @@ static const char *column_of(struct arena *arena, const char *pointer, size_t le
     static const char samples[] = "/samples"; /* below its batch */
     const size_t tail = sizeof samples - 1;
     if (length > tail && strncmp(pointer + length - tail, samples, tail) == 0) length -= tail;
+    if (strncmp(pointer, "/model/name", length) == 0 && length == strlen("/model/name"))
+        return "model";
     size_t start = length;
     while (start > 0 && pointer[start - 1] != '/')
         start--;
