@@ -3,6 +3,7 @@
 #include <string.h>
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/print.h"
 #include "sim/study/explanation.h"
 
 struct explain_options {
@@ -266,6 +267,20 @@ static cJSON *to_json(const struct explanation *x) {
     return o;
 }
 
+/* How far the step time may be off, and by what it stands, as `run` says it. */
+static void add_judgement(cJSON *object, const struct execution *e) {
+    cJSON_AddStringToObject(object, "scenario", e->scenario->name);
+    cJSON_AddNumberToObject(object, "step_time_mean_ms", e->replay->step_time_mean_s * 1e3);
+    cJSON_AddNumberToObject(object, "band_fraction", e->replay->band_fraction);
+    cJSON_AddNumberToObject(object, "outside_fraction", e->replay->outside_fraction);
+    cJSON *notes = cJSON_AddArrayToObject(object, "data_notes");
+    for (int64_t i = 0; i < e->job->data_note_count; i++)
+        cJSON_AddItemToArray(notes, cJSON_CreateString(e->job->data_notes[i]));
+    cJSON *assumptions = cJSON_AddArrayToObject(object, "assumptions");
+    for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
+        cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));
+}
+
 static int run(struct cli *cli, void *options) {
     const struct explain_options *o = options;
     struct error err = { 0 };
@@ -281,14 +296,20 @@ static int run(struct cli *cli, void *options) {
         return cli_error(&err);
     }
     if (cli->common.json) {
-        cli_print_json(to_json(&x));
+        cJSON *object = to_json(&x);
+        add_judgement(object, e);
+        cli_print_json(object);
     } else {
+        print_job(e);
+        puts("");
         print_layers(&x);
         print_prices(&x, cli->arena);
         print_parts(&x);
         print_path(&x);
         print_chain(&x);
         print_next(&x);
+        puts("");
+        print_assumed(e);
     }
     execution_destroy(e);
     return EXIT_DONE;

@@ -170,11 +170,11 @@ static void print_needed_code(const struct execution *e) {
     arena_destroy(arena);
 }
 
-static void print_head(const struct execution *e) {
+void print_job(const struct execution *e) {
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
     const struct layout *l = &s->layout;
-    char samples[32], label[64];
+    char label[64];
     printf("%s\n", s->name);
     printf("  %s (%.1f B) on %s%s, %s fidelity\n", s->model->name,
            (double)model_parameters(s->model) / 1e9, e->job->dataset->name,
@@ -199,6 +199,13 @@ static void print_head(const struct execution *e) {
     printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
            r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
            r->step_time_p99_s, outside);
+}
+
+static void print_head(const struct execution *e) {
+    const struct scenario *s = e->scenario;
+    const struct replay *r = e->replay;
+    char samples[32];
+    print_job(e);
     print_length(e);
     print_goodput(r);
     printf("  replayed    %ld step%s, %s sample%s\n", (long)r->iteration_count,
@@ -368,6 +375,10 @@ void print_answer(const struct execution *e) {
     print_step_samples(e->job);
     print_left_out(e->job);
     print_dropped(e->job);
+    print_assumed(e);
+}
+
+void print_assumed(const struct execution *e) {
     puts("Assumed:");
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         printf("  - %s\n", e->job->data_notes[i]);

@@ -6,6 +6,10 @@
 #include "sim/study/execution.h"
 
 void print_answer(const struct execution *execution);
+/* Its first lines: which job, and its step time with band. */
+void print_job(const struct execution *execution);
+/* Its last ones. */
+void print_assumed(const struct execution *execution);
 cJSON *json_answer(const struct execution *execution, struct arena *arena);
 
 #endif
