@@ -609,7 +609,7 @@ bool validation_time_doubtful(const struct validation_row *row) {
 }
 
 bool validation_memory_doubtful(const struct validation_row *row) {
-    return row->skip == SKIP_NOTHING &&
+    return row->skip == SKIP_NOTHING && row->reading != READING_FULL_CARD &&
            is_doubtful(row->measured->peak_mem_GiB, row->predicted_peak_GiB);
 }
 
