@@ -330,12 +330,12 @@ double collective_latency_s(const struct collective_curves *curves, enum operato
     return low->latency_s * (double)(rank_count - 1) / (double)(low->rank_count - 1);
 }
 
-void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena) {
-    struct collective_curves *curves = &efficiency->collectives;
+static void scale_links(struct collective_curves *curves, double link_ratio, struct arena *arena) {
     struct collective_table *tables = arena_array(arena, struct collective_table, curves->count);
     for (int64_t t = 0; t < curves->count; t++) {
         struct collective_table *table = &tables[t];
         *table = curves->tables[t];
+        if (table->own_links) continue;
         for (int64_t i = 0; i < table->count; i++)
             table->log_s[i] = log(table->latency_s +
                                   fmax(exp(table->log_s[i]) - table->latency_s, 0) / link_ratio);
@@ -344,4 +344,15 @@ void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, st
         table->source = arena_format(arena, "%s, scaled to this GPU's links", table->source);
     }
     curves->tables = tables;
+}
+
+void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena) {
+    const int64_t count = efficiency->variant_count;
+    struct framework_variant *variants = arena_array(arena, struct framework_variant, count);
+    scale_links(&efficiency->collectives, link_ratio, arena);
+    for (int64_t i = 0; i < count; i++) {
+        variants[i] = efficiency->variants[i];
+        scale_links(&variants[i].collectives, link_ratio, arena);
+    }
+    efficiency->variants = variants;
 }

@@ -115,6 +115,7 @@ struct collective_table {
     double latency_s;           /* of the smallest buffer */
     double plateau_bytes_per_s; /* bus bandwidth beyond the table */
     double band_fraction;
+    bool own_links; /* measured over the links of whoever takes the file */
     const char *source;
 };
 
@@ -201,6 +202,7 @@ struct collective_fields {
     int op; /* index in efficiency_collective_names */
     int64_t rank_count;
     double plateau_GB_per_s, band_fraction;
+    bool own_links;
     const cJSON *bytes, *time_us;
 };
 
@@ -234,9 +236,9 @@ double collective_wire_factor(enum operator_kind op, double rank_count);
 double collective_inside_s(const struct collective_curves *curves, enum operator_kind op,
                            int64_t rank_count, double bytes, bool *inside_range,
                            const struct collective_table **nearest);
-/* Tables of a GPU whose links are `link_ratio` as fast as those that were measured: what exceeds the
- * smallest time is divided by it, as collective_by_link() does when a profile is fitted, and bands
- * are 25 % or more. */
+/* Tables of a GPU whose links are `link_ratio` as fast as those that were measured, those of single
+ * versions of NCCL too: what exceeds the smallest time is divided by it, as collective_by_link() does
+ * when a profile is fitted, and bands are 25 % or more. Tables of own_links stay. */
 void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena);
 /* The smallest collective of this kind among so many ranks of one node. */
 double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,

@@ -237,6 +237,8 @@ static const struct field collective_rows[] = {
     { "plateau_GB_per_s", FIELD_DOUBLE, L(plateau_GB_per_s), 0.1, 1e5, NULL, "GB/s",
       "bus bandwidth of buffers beyond the table", NULL },
     { "band_fraction", FIELD_DOUBLE, L(band_fraction), 0, 10, NULL, "", "80 % of residuals", NULL },
+    { "own_links", FIELD_BOOL, L(own_links), 0, 0, "false", "",
+      "measured over the links of the GPU that names the file: never scaled to others", NULL },
     { "bytes", FIELD_NODE, L(bytes), 0, 0, NULL, "", "buffer sizes, ascending", NULL },
     { "time_us", FIELD_NODE, L(time_us), 0, 0, NULL, "", "their times", NULL },
 };
@@ -458,6 +460,7 @@ static bool read_collective(const struct json *json, const cJSON *node, struct a
         .rank_count = f.rank_count,
         .plateau_bytes_per_s = f.plateau_GB_per_s * 1e9,
         .band_fraction = f.band_fraction,
+        .own_links = f.own_links,
         .source = f.source,
     };
     int64_t time_count;

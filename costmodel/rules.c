@@ -59,7 +59,7 @@ static const struct field rule_rows[] = {
       "set: its estimated time times this", NULL },
     { "band_fraction", FIELD_DOUBLE, AT(band_fraction), 0, 10, "null", "",
       "how far off the figure may be; null: as the estimate it replaces. Stated, it widens the "
-      "step's band by its share of the time",
+      "step's band by the share of the time of what it prices inside layers",
       NULL },
     { "source", FIELD_TEXT, AT(source), 0, 0, "null", "", "where the figure comes from", NULL },
 };

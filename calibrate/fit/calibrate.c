@@ -467,7 +467,9 @@ cJSON *calibrate_collective_table(struct calibrate_job *job, const struct collec
         .time_us = curves_numbers(time_us, fit->count),
     };
     const cJSON *const nodes[] = { f.bytes, f.time_us };
-    return curves_write(&efficiency_collective_table, &f, nodes, 2);
+    cJSON *table = curves_write(&efficiency_collective_table, &f, nodes, 2);
+    cJSON_DeleteItemFromObjectCaseSensitive(table, "own_links");
+    return table;
 }
 
 static bool own_collective(struct calibrate_job *job, enum operator_kind op, int64_t rank_count,
@@ -493,6 +495,7 @@ static cJSON *collectives_part(struct calibrate_job *job) {
             if (source) {
                 cJSON *table = calibrate_collective_table(job, &fit);
                 cJSON_ReplaceItemInObjectCaseSensitive(table, "source", cJSON_CreateString(source));
+                cJSON_AddTrueToObject(table, "own_links");
                 cJSON_ReplaceItemInObjectCaseSensitive(
                     table, "band_fraction",
                     cJSON_CreateNumber(curves_rounded(fmax(0.10, fit.held_out.p80))));

@@ -528,13 +528,25 @@ struct step_doubt replay_doubt(const struct replay *replay) {
                                 replay->operators_band_fraction, replay->stated_band_fraction };
 }
 
+/* The share of the step that grows as its layers do: passes of the busiest stage, and the bubble of an
+ * ideal pipeline, which is made of passes. */
+static double layer_fraction(const struct job *job, const struct replay *replay) {
+    const double micro_batches = fmax((double)job->scenario->micro_batches_per_rank, 1),
+                 bubble = (double)(replay->stage_count - 1) /
+                          (micro_batches * (double)job->plan.chunk_count);
+    double most_s = 0;
+    for (int64_t stage = 0; stage < replay->stage_count; stage++)
+        most_s = fmax(most_s, replay->stages[stage].forward_s + replay->stages[stage].backward_s);
+    return fmin(most_s * (1 + bubble) / replay->step_time_mean_s, 1);
+}
+
 static void judge_step_time(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
     int64_t layers[LAYER_KIND_COUNT];
     job_layers_by_kind(job, layers);
     const struct price_bands bands = price_table_bands(job->prices, &job->typical, layers);
     replay->operators_band_fraction = bands.operators;
-    replay->stated_band_fraction = bands.stated;
+    replay->stated_band_fraction = bands.stated * layer_fraction(job, replay);
     replay->outside_fraction = bands.outside;
     replay->inside_range = replay->outside_fraction == 0;
     /* Stacks were fitted on text models: what is far from their runs keeps the width of runs

@@ -98,7 +98,8 @@ struct replay {
     bool memory_close;           /* the band reaches the capacity, from below or from above */
     double band_fraction;
     double operators_band_fraction; /* the mean of the operators' bands, by their time */
-    double stated_band_fraction;    /* ... of those that rules state; 0 for the others */
+    /* Of the step, by what rules state of operators inside layers; 0 for the others. */
+    double stated_band_fraction;
     /* two such runs err against each other by a factor of no more than 1 + this; NaN: not known */
     double pair_band_fraction;
     bool inside_range; /* every operator of the mean micro-batch is */
