@@ -44,6 +44,24 @@ static void node_of(const char *text, const char *profile, int *host_gpus, int *
     *domain_gpus = nvl72 ? 72 : *host_gpus;
 }
 
+/* As the shipped tables spell it, or at a word's beginning in any case: "default" is no EFA. */
+static bool names(const char *text, const char *word) {
+    if (strstr(text, word)) return true;
+    for (const char *at = strcasestr(text, word); at; at = strcasestr(at + 1, word))
+        if (at == text || !isalnum((unsigned char)at[-1])) return true;
+    return false;
+}
+
+/* "400Gb/s"; "400G" where a NIC has that rate, for "80G" is a memory. */
+static bool is_rate(double rate, const char *end) {
+    static const double usual[] = { 25, 40, 50, 100, 200, 400, 800 };
+    if (*end == 'b') return rate > 0;
+    if (isalnum((unsigned char)*end)) return false;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        if (rate == usual[i]) return true;
+    return false;
+}
+
 void network_from_interconnect(const char *text, const char *profile, struct cluster_network *out) {
     double nic_Gbit_per_s = NIC_Gbit_PER_S_DEFAULT, rate;
     int count, nic_count, end, host_gpus, domain_gpus;
@@ -52,15 +70,15 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
     *out = (struct cluster_network){ .nic_latency_s = HOP_LATENCY_US / 1e6 };
     bool names_nics = false;
     for (size_t w = 0; w < sizeof words / sizeof words[0] && !out->fabric; w++)
-        if (strstr(text, words[w].word)) {
+        if (names(text, words[w].word)) {
             out->fabric = words[w].fabric;
             nic_Gbit_per_s = words[w].nic_Gbit_per_s;
         }
     for (const char *at = text; *at; at++) {
         if (!isdigit((unsigned char)*at) || (at > text && isalnum((unsigned char)at[-1]))) continue;
         end = 0;
-        if (sscanf(at, "%d x %lf G%n", &count, &rate, &end) == 2 && end > 0 &&
-            (at[end] == 'b' || !isalnum((unsigned char)at[end]))) {
+        if (sscanf(at, "%d x %lf G%n", &count, &rate, &end) == 2 && end > 0) {
+            if (count < 1 || !is_rate(rate, at + end)) continue;
             names_nics = true;
             nic_count = count;
             nic_Gbit_per_s = rate;
@@ -69,7 +87,7 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
             nic_Gbit_per_s = rate;
         } else if (sscanf(at, "%dx CX%*d IB%n", &count, &end) == 1 && end > 0)
             nic_count = count;
-        else if (sscanf(at, "%lf G%n", &rate, &end) == 1 && end > 0 && at[end] == 'b' && rate > 0) {
+        else if (sscanf(at, "%lf G%n", &rate, &end) == 1 && end > 0 && is_rate(rate, at + end)) {
             names_nics = true; /* no NIC has more than 800: that of a node */
             nic_Gbit_per_s = rate > NIC_Gbit_PER_S_MOST || strstr(at, "per node") != NULL
                                  ? rate / nic_count
@@ -88,7 +106,7 @@ void network_from_interconnect(const char *text, const char *profile, struct clu
 /* ---- fit --------------------------------------------------------------------------------------
  */
 
-enum { SYSTEM_MAX = 8, OCTAVE_FIRST = 9, OCTAVE_LAST = 30 };
+enum { OCTAVE_FIRST = 9, OCTAVE_LAST = 30 };
 
 static const struct fabric_plan {
     const char *name, *description, *source;
@@ -151,7 +169,8 @@ struct measured_system {
     double efficiency;
     int passes; /* of the buffer: FABRIC_PASSES of an all-reduce, 1 of an all-gather */
     int64_t count;
-    double log2_bytes[FABRIC_SIZE_MAX], us[FABRIC_SIZE_MAX];
+    double log2_bytes[FABRIC_SIZE_MAX], us[FABRIC_SIZE_MAX]; /* sizes apart, ascending */
+    int64_t runs[FABRIC_SIZE_MAX]; /* that `us` is the mean of, in the logarithm */
 };
 
 static double wire_us(const struct measured_system *system, double bytes) {
@@ -183,7 +202,10 @@ static bool is_of(const struct fabric_plan *plan, const struct nccl_row *row, bo
     return false;
 }
 
-static void add_row(const struct nccl_row *row, struct measured_system *systems, int *count) {
+/* `systems` has room for one a row. Of sizes beyond what a fabric's file holds *left_out counts the
+ * rows. */
+static void add_row(const struct nccl_row *row, struct measured_system *systems, int64_t *count,
+                    int64_t *left_out) {
     struct measured_system *system = systems;
     const bool all_reduce = strcmp(row->op, "all_reduce") == 0;
     const int passes = all_reduce ? FABRIC_PASSES : 1;
@@ -193,7 +215,6 @@ static void add_row(const struct nccl_row *row, struct measured_system *systems,
             system->node_count != (double)row->n_nodes))
         system++;
     if (system == systems + *count) {
-        if (*count == SYSTEM_MAX) return;
         struct cluster_network network;
         network_from_interconnect(row->interconnect, profile_of(row), &network);
         const double ring = ((double)row->n_gpus - 1) / (double)row->n_gpus;
@@ -210,9 +231,22 @@ static void add_row(const struct nccl_row *row, struct measured_system *systems,
         };
         ++*count;
     }
-    if (system->count == FABRIC_SIZE_MAX) return;
-    system->log2_bytes[system->count] = log2(row->bytes);
-    system->us[system->count++] = row->time_us;
+    const double size = log2(row->bytes);
+    int64_t i = system->count - 1;
+    while (i >= 0 && system->log2_bytes[i] != size)
+        i--;
+    if (i < 0 && system->count == FABRIC_SIZE_MAX) {
+        ++*left_out;
+        return;
+    }
+    if (i < 0) {
+        i = system->count++;
+        system->log2_bytes[i] = size;
+        system->us[i] = row->time_us;
+        system->runs[i] = 1;
+        return;
+    }
+    system->us[i] *= pow(row->time_us / system->us[i], 1 / (double)++system->runs[i]);
 }
 
 static void set_efficiency(struct measured_system *system) {
@@ -273,16 +307,17 @@ const char *const *calibrate_fabric_names(void) {
     return names;
 }
 
-static void write_fabric(const struct fabric_plan *plan, const char *description,
+/* Moved to the nodes of `main`. False: no system has two sizes around a whole power of two. */
+static bool write_fabric(const struct fabric_plan *plan, const char *description,
                          const char *source, const struct measured_system *systems,
-                         int system_count, cJSON *out) {
+                         int64_t system_count, const struct measured_system *main, cJSON *out) {
     cJSON *bytes = cJSON_CreateArray(), *overhead_us = cJSON_CreateArray();
     double efficiency = 0;
     for (int octave = OCTAVE_FIRST; octave <= OCTAVE_LAST; octave++) {
         double sum = 0;
         int count = 0;
-        for (int s = 0; s < system_count; s++) {
-            const double log_us = log_overhead(&systems[s], octave, systems[0].node_count);
+        for (int64_t s = 0; s < system_count; s++) {
+            const double log_us = log_overhead(&systems[s], octave, main->node_count);
             if (isnan(log_us)) continue;
             sum += log_us;
             count++;
@@ -291,16 +326,17 @@ static void write_fabric(const struct fabric_plan *plan, const char *description
         cJSON_AddItemToArray(bytes, cJSON_CreateNumber(exp2(octave)));
         cJSON_AddItemToArray(overhead_us, cJSON_CreateNumber(round(10 * exp(sum / count)) / 10));
     }
-    for (int s = 0; s < system_count; s++)
-        efficiency += systems[s].efficiency / system_count;
+    const bool any = cJSON_GetArraySize(bytes) > 0;
+    for (int64_t s = 0; s < system_count; s++)
+        efficiency += systems[s].efficiency / (double)system_count;
     const struct fabric_fields f = {
         .name = plan->name,
         .description = description,
         .source = source,
         .efficiency_fraction = round(1000 * efficiency) / 1000,
         .hop_latency_us = HOP_LATENCY_US,
-        .node_count = systems[0].node_count,
-        .ranks_per_node = systems[0].rank_count / systems[0].node_count,
+        .node_count = main->node_count,
+        .ranks_per_node = main->rank_count / main->node_count,
         .bytes = bytes,
         .overhead_us = overhead_us,
     };
@@ -312,11 +348,32 @@ static void write_fabric(const struct fabric_plan *plan, const char *description
     cJSON_Delete(object);
     cJSON_Delete(bytes);
     cJSON_Delete(overhead_us);
+    return any;
 }
 
 static int compare_bytes(const void *a, const void *b) {
     const struct nccl_row *x = a, *y = b;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Of a user's systems the one that others are moved to: most sizes, then fewest nodes. */
+static const struct measured_system *fullest(const struct measured_system *systems, int64_t count) {
+    const struct measured_system *best = systems;
+    for (int64_t s = 1; s < count; s++)
+        if (systems[s].count > best->count ||
+            (systems[s].count == best->count && systems[s].node_count < best->node_count))
+            best = &systems[s];
+    return best;
+}
+
+static bool can_be_read(struct arena *arena, const cJSON *fabric, struct error *err) {
+    struct fabric read;
+    char *text = calibrate_curves_text(fabric);
+    struct json *json = json_parse("the fitted fabric", text, strlen(text), err);
+    const bool ok = json && fabric_read(json, arena, &read, err);
+    json_destroy(json);
+    free(text);
+    return ok;
 }
 
 /* Own rows of several nodes that name no fabric, or another one: what they name instead. */
@@ -376,21 +433,33 @@ bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const c
         for (int64_t i = 0; i < rows.count; i++)
             if (is_of(plan, &rows.rows[i], false)) taken[taken_count++] = rows.rows[i];
     }
-    struct measured_system systems[SYSTEM_MAX];
-    int system_count = 0;
+    struct measured_system *systems = arena_array(arena, struct measured_system, taken_count + 1);
+    int64_t system_count = 0, left_out = 0;
     for (int64_t i = 0; i < taken_count; i++)
-        add_row(&taken[i], systems, &system_count);
+        add_row(&taken[i], systems, &system_count, &left_out);
+    if (own && left_out > 0)
+        return error_set(err,
+                         "%s: a kind of run has more than %d sizes of buffers: %lld rows have no "
+                         "place",
+                         path, FABRIC_SIZE_MAX, (long long)left_out);
     const bool stated = plan->stated[0].bytes > 0 && !own;
     if (stated && (rows.count == 0 || own_tables_has_key(rows.rows[0].source)))
         state_system(plan, &systems[system_count++]);
     if (system_count == 0) return no_systems(arena, &rows, path, name, err);
-    for (int s = 0; s < system_count && !stated; s++)
+    for (int64_t s = 0; s < system_count && !stated; s++)
         set_efficiency(&systems[s]);
+    const struct measured_system *main = own ? fullest(systems, system_count) : systems;
     const char *source =
-        own ? arena_format(arena, "%lld rows of nccl-tests in %s, %d kind%s of run",
-                           (long long)taken_count, path, system_count, system_count == 1 ? "" : "s")
+        own ? arena_format(arena, "%lld row%s of nccl-tests in %s, %lld kind%s of run",
+                           (long long)taken_count, taken_count == 1 ? "" : "s", path,
+                           (long long)system_count, system_count == 1 ? "" : "s")
             : plan->source;
-    write_fabric(plan, own ? systems[0].interconnect : plan->description, source, systems,
-                 system_count, fabric_out);
-    return true;
+    if (!write_fabric(plan, own ? main->interconnect : plan->description, source, systems,
+                      system_count, main, fabric_out)) {
+        error_set(err,
+                  "%s: no kind of run of the fabric '%s' has sizes on both sides of a power of two",
+                  path, name);
+        return error_hint(err, "let nccl-tests double them: -b 8 -e 8G -f 2");
+    }
+    return can_be_read(arena, fabric_out, err);
 }

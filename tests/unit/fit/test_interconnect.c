@@ -39,6 +39,10 @@ static void test_texts(void **state) {
         { "8 x 200 Gbit/s RoCE", "roce", 8, 8, 25, NULL },
         { "CX7 IB 200Gb/s (~25 GB/s max)", "infiniband", 8, 8, 25, NULL },
         { "100GbE", NULL, 8, 8, 12.5, NULL },
+        { "100G roce", "roce", 8, 8, 12.5, NULL },
+        { "8x100G, H100 of 80G", NULL, 8, 8, 12.5, NULL },
+        { "8x80G cards by default", NULL, 8, 8, 50, NULL },
+        { "0x400Gb/s NDR", "infiniband", 8, 8, 50, NULL },
         { "1600 Gb/s RoCE", "roce", 8, 8, 25, NULL },
         { "NVSwitch NVLink4 450GB/s/dir", NULL, 8, 8, 50, NULL },
         { "RoCE 8x400Gb/s", "roce", 8, 8, 50, "h100-80g-sxm" },
@@ -105,6 +109,11 @@ static void test_unknown(void **state) {
     arena_destroy(arena);
 }
 
+static void write_own(FILE *file, int nodes, const char *network, int octave, double us) {
+    fprintf(file, "NVIDIA H100 80GB HBM3,%d,%d,%s,all_reduce,%.0f,%.6f,mine\n", 8 * nodes, nodes,
+            network, exp2(octave), us);
+}
+
 /* Logs of one's own, as plain CSV: taken alone, whatever else their network is called. */
 static void test_own(void **state) {
     (void)state;
@@ -118,32 +127,52 @@ static void test_own(void **state) {
     assert_non_null(file);
     fputs(header, file);
     /* 100 us and a ring at 0.8 of eight NICs of 50 GB/s: an all-reduce of two nodes puts the buffer
-     * once on the wire. An all-gather of as many nodes is a kind of its own. */
-    for (int octave = 30; octave >= 20; octave--)
-        fprintf(file,
-                "NVIDIA H100 80GB HBM3,16,2,8x400G InfiniBand of ours,all_reduce,%.0f,%.6f,mine\n",
-                exp2(octave), 100 + exp2(octave) / (0.8 * 400e9) * 1e6);
+     * once on the wire. Each was run twice, 2 % apart on either side, and on eleven other counts of
+     * nodes with fewer sizes, which take as long. */
+    for (int octave = 30; octave >= 20; octave--) {
+        const double us = 100 + exp2(octave) / (0.8 * 400e9) * 1e6;
+        for (int run = -1; run <= 1; run += 2)
+            write_own(file, 2, "8x400G infiniband of ours", octave, us * pow(1.02, run));
+    }
+    for (int nodes = 3; nodes < 14; nodes++)
+        for (int octave = 12; octave < 14; octave++)
+            write_own(file, nodes, "8x400G infiniband of ours", octave,
+                      100 + 10 * log2(nodes / 2.0));
     fclose(file);
     cJSON *fabric = cJSON_CreateObject();
     if (!calibrate_fit_fabric(arena, folder, "infiniband", fabric, &err)) fail_msg("%s", err.text);
     const cJSON *bytes = cJSON_GetObjectItem(fabric, "bytes"),
                 *overhead = cJSON_GetObjectItem(fabric, "overhead_us");
-    assert_int_equal(cJSON_GetArraySize(bytes), 11);
+    assert_int_equal(cJSON_GetArraySize(bytes), 13);
     assert_non_null(
-        strstr(cJSON_GetObjectItem(fabric, "source")->valuestring, "11 rows of nccl-tests in "));
+        strstr(cJSON_GetObjectItem(fabric, "source")->valuestring, "44 rows of nccl-tests in "));
+    assert_non_null(
+        strstr(cJSON_GetObjectItem(fabric, "source")->valuestring, ", 12 kinds of run"));
+    assert_int_equal(cJSON_GetObjectItem(fabric, "node_count")->valueint, 2);
     assert_string_equal(cJSON_GetObjectItem(fabric, "description")->valuestring,
-                        "8x400G InfiniBand of ours");
-    /* The efficiency takes the largest buffer's 100 us too: 0.776. */
-    assert_true(fabs(cJSON_GetObjectItem(fabric, "efficiency_fraction")->valuedouble - 0.777) <
-                0.002);
-    assert_true(fabs(cJSON_GetArrayItem(overhead, 0)->valuedouble - 100) < 1);
-    assert_true(cJSON_GetArrayItem(overhead, 10)->valuedouble >= 1);
+                        "8x400G infiniband of ours");
+    /* That of two nodes takes the largest buffer's 100 us too, 0.777; the others', which have none of
+     * 1 GiB, are 0.9. */
+    assert_true(fabs(cJSON_GetObjectItem(fabric, "efficiency_fraction")->valuedouble -
+                     (0.777 + 11 * 0.9) / 12) < 0.002);
+    for (int i = 0; i < 3; i++) /* 4 and 8 KiB, 1 MiB */
+        assert_true(fabs(cJSON_GetArrayItem(overhead, i)->valuedouble - 100) < 1);
     cJSON_Delete(fabric);
     fabric = cJSON_CreateObject();
     assert_false(calibrate_fit_fabric(arena, folder, "efa", fabric, &err));
     assert_non_null(strstr(err.text, "nccl.csv:2: error: no measurements of the fabric 'efa': "
-                                     "interconnect '8x400G InfiniBand of ours' is the fabric "
+                                     "interconnect '8x400G infiniband of ours' is the fabric "
                                      "'infiniband'"));
+    cJSON_Delete(fabric);
+    /* One size that is no power of two says nothing; it is refused. */
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(header, file);
+    fprintf(file, "H100,16,2,NDR InfiniBand,all_gather,1500000,200,mine\n");
+    fclose(file);
+    fabric = cJSON_CreateObject();
+    assert_false(calibrate_fit_fabric(arena, folder, "infiniband", fabric, &err));
+    assert_non_null(strstr(err.text, "has sizes on both sides of a power of two"));
     cJSON_Delete(fabric);
     remove(path);
     rmdir(folder);
