@@ -138,9 +138,8 @@ struct step_doubt {
 /* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
  * share of the step that is lost (step_band.h); NaN where the scenarios folder has no bands. On a
  * GPU of which neither matmuls nor the steps of any stack were measured the operators' band is
- * added, as a square, and so is what
- * rules state of their prices. Where the stack's factor was fitted on rows that do not ship, they are taken
- * to be of the same place. */
+ * added, as a square; elsewhere what rules state of their prices. Where the stack's factor was
+ * fitted on rows that do not ship, they are taken to be of the same place. */
 double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
                             struct step_doubt doubt);
 /* The curves of its matmuls are another GPU's by a rule. */

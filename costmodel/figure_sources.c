@@ -13,16 +13,21 @@ bool figure_sources_check(const struct json *json, const cJSON *sources,
                           bool (*is_figure)(const cJSON *item), struct error *err) {
     const cJSON *item, *first = NULL;
     char others[512] = "";
+    size_t used = 0;
     if (!cJSON_IsObject(sources))
         return json_error(json, sources, err, NULL, "must be an object: figure, then its source");
     cJSON_ArrayForEach(item, json_root(json)) {
         if (!is_figure(item) || !lacks_source(item, sources)) continue;
-        const size_t used = strlen(others);
-        if (first != NULL)
-            snprintf(others + used, sizeof others - used, "%s%s",
-                     used > 0 ? ", " : "add it to \"sources\", and those of ", item->string);
-        else
+        if (first == NULL) {
             first = item;
+            continue;
+        }
+        const char *comma = used > 0 ? ", " : "add it to \"sources\", and those of ";
+        if (used + strlen(comma) + strlen(item->string) + sizeof " and others" > sizeof others) {
+            strcpy(others + used, " and others");
+            break;
+        }
+        used += (size_t)snprintf(others + used, sizeof others - used, "%s%s", comma, item->string);
     }
     return first == NULL ||
            json_error(json, first, err, others[0] != '\0' ? others : "add it to \"sources\"",

@@ -6,8 +6,8 @@
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 
-/* False, with all that have none, where a key of the document's root that `is_figure` says to be one
- * has no text under its name in `sources`. */
+/* False, with all that have none, where a key of the document's root that `is_figure` says to be
+ * one has no text under its name in `sources`. */
 bool figure_sources_check(const struct json *json, const cJSON *sources,
                           bool (*is_figure)(const cJSON *item), struct error *err);
 

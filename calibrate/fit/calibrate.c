@@ -562,7 +562,7 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
     if (!plan ||
         !own_tables_read(arena, measured_dir, shipped_dir, plan->gpu, plan->gemm_gpu, &own, err))
         return false;
-    const struct calibrate_peaks plan_peaks = { plan->gemm_peak, plan->gemm_bandwidth, 0 };
+    const struct calibrate_peaks plan_peaks = { plan->gemm_peak, plan->gemm_bandwidth, 0, 0 };
     struct calibrate_job job = { arena,  plan, &own.others, &own, peaks ? peaks : &plan_peaks,
                                  report, err };
     if (!calibrate_own_check(&job))

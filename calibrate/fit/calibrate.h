@@ -56,7 +56,7 @@ const char *calibrate_table(struct arena *arena, const char *measured_dir, const
 /* Data-sheet figures of the profile's GPU (scenarios/hardware), which fractions are of. */
 struct calibrate_peaks {
     double bf16_flop_per_s, hbm_bytes_per_s;
-    double nvlink_bytes_per_s; /* one direction; 0: none, or not known */
+    double nvlink_bytes_per_s, pcie_bytes_per_s; /* one direction; 0: none, or not known */
 };
 
 /* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). Rows of the

@@ -1,6 +1,6 @@
 /* calibrate_job.h - what the parts of a GPU's curves are made of; private to calibrate.c,
- * calibrate_own.c, own_check.c and calibrate_variants.c. Everything belongs to the arena of the job, the made
- * JSON to the caller. */
+ * calibrate_own.c, own_check.c and calibrate_variants.c. Everything belongs to the arena of the
+ * job, the made JSON to the caller. */
 #ifndef BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 #define BALLAST_CALIBRATE_FIT_CALIBRATE_JOB_H
 

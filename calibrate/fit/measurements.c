@@ -389,6 +389,14 @@ static bool header_names(char *header, const char *const *names, int count, int 
     return false;
 }
 
+/* The column that only this format has. */
+static const char *const format_columns[MEASUREMENT_FORMAT_COUNT] = {
+    [MEASUREMENT_GEMM] = "k",
+    [MEASUREMENT_ATTENTION] = "seqlen",
+    [MEASUREMENT_NCCL] = "n_gpus",
+    [MEASUREMENT_MEMBW] = "test",
+};
+
 bool measurement_is_unpriced(const char *path) {
     static const char *const columns[] = { "conditions", "part", "filler" };
     char *text;
@@ -397,20 +405,18 @@ bool measurement_is_unpriced(const char *path) {
     int which;
     char *next = read_text(path, &text, &size, NULL);
     if (!next) return false;
-    const bool is = header_names(next_line(&next, &line), columns,
-                                 (int)(sizeof columns / sizeof columns[0]), &which);
+    char *header = next_line(&next, &line);
+    char *again = header ? memory_alloc(strlen(header) + 1) : NULL;
+    if (again) strcpy(again, header);
+    const bool is = header &&
+                    header_names(header, columns, sizeof columns / sizeof columns[0], &which) &&
+                    !header_names(again, format_columns, MEASUREMENT_FORMAT_COUNT, &which);
+    free(again);
     free(text);
     return is;
 }
 
 bool measurement_format_read(const char *path, enum measurement_format *out, struct error *err) {
-    /* The column that only this format has. */
-    static const char *const columns[MEASUREMENT_FORMAT_COUNT] = {
-        [MEASUREMENT_GEMM] = "k",
-        [MEASUREMENT_ATTENTION] = "seqlen",
-        [MEASUREMENT_NCCL] = "n_gpus",
-        [MEASUREMENT_MEMBW] = "test",
-    };
     char *text;
     size_t size;
     long line = 0;
@@ -420,7 +426,7 @@ bool measurement_format_read(const char *path, enum measurement_format *out, str
     char *header = next_line(&next, &line);
     const bool commas = header && strchr(header, ',');
     const bool others = header && strpbrk(header, ";\t");
-    const bool found = header_names(header, columns, MEASUREMENT_FORMAT_COUNT, &which);
+    const bool found = header_names(header, format_columns, MEASUREMENT_FORMAT_COUNT, &which);
     free(text);
     if (found) {
         *out = (enum measurement_format)which;

@@ -208,8 +208,8 @@ static bool read_result(struct log_reader *r, char *text) {
 /* ---- the whole ---- */
 
 /* Past what launchers write before a line, and white space: "[1,0]<stdout>:" of Open MPI, "0: " of
- * srun -l, "[0] " of Hydra, "[pod/launcher-0/mpi] " of kubectl logs --prefix, "2026-01-31T12:00:00.5Z "
- * of its --timestamps. */
+ * srun -l, "[0] " of Hydra, "[pod/launcher-0/mpi] " of kubectl logs --prefix,
+ * "2026-01-31T12:00:00.5Z " of its --timestamps. */
 static char *without_tag(char *text) {
     char *tag = *text == '[' ? strstr(text, ">:") : NULL;
     if (tag && strstr(text, "]<std") && strstr(text, "]<std") < tag) text = tag + 2;

@@ -10,10 +10,11 @@
 #include "calibrate/fit/calibrate_job.h"
 #include "costmodel/efficiency.h"
 
-#define SLOWEST_KERNEL   50    /* times what peaks and a launch make of it */
-#define SLOWEST_LINK     500   /* NCCL over the host's memory keeps 1/100 of NVLink's rate */
-#define LAUNCH_S         20e-6 /* of a slow host */
-#define LINK_BYTES_LEAST 1e6   /* smaller ones are latency */
+#define SLOWEST_MATMUL    50  /* times what peaks and a launch make of it */
+#define SLOWEST_ATTENTION 300 /* unfused and causal, it computes and moves some 50 times as much */
+#define SLOWEST_LINK      500 /* NCCL over the host's memory keeps 1/100 of NVLink's rate */
+#define LAUNCH_S          20e-6 /* of a slow host */
+#define LINK_BYTES_LEAST  1e6   /* smaller ones are latency */
 
 /* Rows of a table that are slow beyond any cause, and the first of them. */
 struct slowness {
@@ -40,7 +41,7 @@ static bool refuse_slow(struct calibrate_job *job, enum measurement_format table
     if (2 * slow->slow_count <= slow->row_count) return true;
     error_at(job->err, job->own->files[table].path, slow->line, 0,
              "%s takes %.3g times what %s: "
-             "time_us is in microseconds",
+             "is time_us in microseconds?",
              slow->what, slow->times, than);
     return error_hint(job->err, "%lld of %lld rows of %s are as slow", (long long)slow->slow_count,
                       (long long)slow->row_count, job->own->gpu);
@@ -50,6 +51,12 @@ static bool refuse_slow(struct calibrate_job *job, enum measurement_format table
 static double least_s(const struct calibrate_job *job, const struct operator_work *work) {
     return work->flop / job->peaks->bf16_flop_per_s +
            work->memory_bytes / job->peaks->hbm_bytes_per_s;
+}
+
+static bool has_bf16(struct calibrate_job *job, const char *path, long line) {
+    return job->peaks->bf16_flop_per_s > 0 ||
+           error_at(job->err, path, line, 0, "bf16 on %s, whose profile has no peak in it",
+                    job->own->gpu);
 }
 
 static bool check_matmuls(struct calibrate_job *job) {
@@ -62,6 +69,7 @@ static bool check_matmuls(struct calibrate_job *job) {
         const struct operator_work work =
             operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
         const double seconds = row->time_us * 1e-6;
+        if (!has_bf16(job, path, row->line)) return false;
         const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * seconds);
         if (of_peak > FASTEST_OF_PEAK)
             return error_at(job->err, path, row->line, 0,
@@ -69,11 +77,11 @@ static bool check_matmuls(struct calibrate_job *job) {
                             "peak: time_us is in microseconds",
                             (long long)row->m, (long long)row->n, (long long)row->k, row->time_us,
                             of_peak, job->own->gpu);
-        weigh(&slow, row->line, seconds / (SLOWEST_KERNEL * (least_s(job, &work) + LAUNCH_S)),
+        weigh(&slow, row->line, seconds / (SLOWEST_MATMUL * (least_s(job, &work) + LAUNCH_S)),
               "a matmul of %lld x %lld x %lld in %g us", (long long)row->m, (long long)row->n,
               (long long)row->k, row->time_us);
     }
-    slow.times *= SLOWEST_KERNEL;
+    slow.times *= SLOWEST_MATMUL;
     return refuse_slow(job, MEASUREMENT_GEMM, &slow, "the GPU's peaks and a launch make of it");
 }
 
@@ -91,6 +99,7 @@ static bool check_attentions(struct calibrate_job *job) {
             operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, PRECISION_BF16, tokens,
                                tokens * (double)row->seqlen, row->heads_q, row->heads_kv,
                                row->head_dim_qk, row->causal);
+        if (!has_bf16(job, path, row->line)) return false;
         const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * seconds);
         if (of_peak > FASTEST_OF_PEAK)
             return error_at(job->err, path, row->line, 0,
@@ -99,12 +108,12 @@ static bool check_attentions(struct calibrate_job *job) {
                             what, (long long)row->batch, (long long)row->seqlen,
                             (long long)row->heads_q, (long long)row->head_dim_qk, row->time_us,
                             of_peak, job->own->gpu);
-        weigh(&slow, row->line, seconds / (SLOWEST_KERNEL * (least_s(job, &work) + LAUNCH_S)),
+        weigh(&slow, row->line, seconds / (SLOWEST_ATTENTION * (least_s(job, &work) + LAUNCH_S)),
               "%s of %lld x %lld tokens with %lld heads of %lld in %g us", what,
               (long long)row->batch, (long long)row->seqlen, (long long)row->heads_q,
               (long long)row->head_dim_qk, row->time_us);
     }
-    slow.times *= SLOWEST_KERNEL;
+    slow.times *= SLOWEST_ATTENTION;
     return refuse_slow(job, MEASUREMENT_ATTENTION, &slow,
                        "the GPU's peaks and a launch make of it");
 }
@@ -115,6 +124,7 @@ static bool check_collectives(struct calibrate_job *job) {
     const struct nccl_rows *all = &job->own->rows.nccl;
     const char *path = job->own->files[MEASUREMENT_NCCL].path;
     const double link = job->peaks->nvlink_bytes_per_s;
+    const double wire = link > 0 ? link : job->peaks->pcie_bytes_per_s;
     const double most = FASTEST_OF_PEAK * (link > 0 ? link : job->peaks->hbm_bytes_per_s);
     struct slowness slow = { 0 };
     for (int64_t i = 0; i < all->count; i++) {
@@ -131,13 +141,13 @@ static bool check_collectives(struct calibrate_job *job) {
                             row->op, row->bytes, (long long)row->n_gpus, row->time_us,
                             sent / seconds / 1e9, job->own->gpu, link > 0 ? "NVLink" : "memory",
                             most / FASTEST_OF_PEAK / 1e9);
-        if (link > 0 && row->n_nodes < 2 && row->bytes >= LINK_BYTES_LEAST)
-            weigh(&slow, row->line, link * seconds / (SLOWEST_LINK * sent),
+        if (wire > 0 && row->n_nodes < 2 && row->bytes >= LINK_BYTES_LEAST)
+            weigh(&slow, row->line, wire * seconds / (SLOWEST_LINK * sent),
                   "%s of %g bytes among %lld GPUs in %g us", row->op, row->bytes,
                   (long long)row->n_gpus, row->time_us);
     }
     slow.times *= SLOWEST_LINK;
-    return refuse_slow(job, MEASUREMENT_NCCL, &slow, "NVLink at its full rate makes of it");
+    return refuse_slow(job, MEASUREMENT_NCCL, &slow, "the links at their full rate make of it");
 }
 
 static bool check_streams(struct calibrate_job *job) {

@@ -19,7 +19,7 @@ enum {
     QUARTER_COUNT = 4,
     PAIR_MAX = SURFACE_NEIGHBOUR_MAX * (SURFACE_NEIGHBOUR_MAX + 1) / 2,
     CROWD_MAX = 80,       /* without a quarter of them, SURFACE_NEIGHBOUR_MAX are mostly left */
-    KEPT_POINT_MAX = 4096 /* covariances of more points than these are not kept: 64 MiB */
+    KEPT_POINT_MAX = 8192 /* covariances of more points than these are not kept: 256 MiB */
 };
 
 static const struct surface_noise noises[] = { { 0.02, 2 }, { 0.06, 1.4 }, { 0.25, 0.7 } };
@@ -28,6 +28,7 @@ enum { NOISE_COUNT = sizeof noises / sizeof noises[0] };
 /* The points most alike to a place, the most alike first. */
 struct crowd {
     int64_t count;
+    int64_t own; /* the point of the place, which is none of them; -1: the place is no point */
     int32_t index[CROWD_MAX];
     double covariance[CROWD_MAX]; /* with the place */
 };
@@ -76,14 +77,15 @@ static bool may_exceed(const struct surface_kernel *kernel, const double *a, con
     return false;
 }
 
-/* What the last of a crowd at `at` is alike at least, by the crowd of a place beside it: points that
- * cannot be in it need no exponentials then. 0 where that crowd is too small to say. */
+/* What the last of a crowd at `at` is alike at least, by the crowd of a place beside it: points
+ * that cannot be in it need no exponentials then. 0 where that crowd is too small to say. */
 static double least_alike(const struct surface *surface, const double *at, const bool *left_out,
                           int64_t without, int64_t most, const struct crowd *beside) {
     double least = INFINITY;
     int64_t count = 0;
-    for (int64_t c = 0; c < beside->count && count < most; c++) {
-        const int64_t i = beside->index[c];
+    if (beside->count == 0) return 0;
+    for (int64_t c = beside->own < 0 ? 0 : -1; c < beside->count && count < most; c++) {
+        const int64_t i = c < 0 ? beside->own : beside->index[c];
         if (i == without || (left_out && left_out[i])) continue;
         least = fmin(least, covariance(surface->kernel, at, surface->at[i]));
         count++;
@@ -91,8 +93,8 @@ static double least_alike(const struct surface *surface, const double *at, const
     return count == most ? least * (1 - 1e-9) : 0;
 }
 
-/* The `most` points most alike to `at`, kept sorted by insertion: ties keep the order of the points.
- * `crowd` holds that of a place beside it before, or nobody. */
+/* The `most` points most alike to `at`, kept sorted by insertion: ties keep the order of the
+ * points. `crowd` holds that of a place beside it before, or nobody. */
 static void find_crowd(const struct surface *surface, const double *at, const bool *left_out,
                        int64_t without, int64_t most, struct crowd *crowd) {
     const struct surface_kernel *kernel = surface->kernel;
@@ -101,6 +103,7 @@ static void find_crowd(const struct surface *surface, const double *at, const bo
         total += kernel->parts[p].weight;
     double log_least = log(least_alike(surface, at, left_out, without, most, crowd) / total);
     crowd->count = 0;
+    crowd->own = without;
     for (int64_t i = 0; i < surface->point_count; i++) {
         if (i == without || (left_out && left_out[i])) continue;
         if (!may_exceed(kernel, at, surface->at[i], log_least)) continue;

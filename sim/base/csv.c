@@ -121,7 +121,7 @@ static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     const char *twice = name_twice(c->arena, csv);
     if (twice != NULL) {
         error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header", twice);
-        if (!isalpha((unsigned char)twice[0])) error_hint(err, "has it no header row?");
+        if (isdigit((unsigned char)twice[0])) error_hint(err, "has it no header row?");
         return false;
     }
     c->line++;

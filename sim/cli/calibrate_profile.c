@@ -63,7 +63,7 @@ static bool read_peaks(struct cli *cli, const char *gpu, struct calibrate_peaks 
     const bool ok = file != NULL && gpu_read(file, cli->arena, &read, err);
     if (ok)
         *out = (struct calibrate_peaks){ read.peak_flop_per_s[PRECISION_BF16], read.hbm_bytes_per_s,
-                                         read.nvlink_bytes_per_s };
+                                         read.nvlink_bytes_per_s, read.pcie_bytes_per_s };
     json_destroy(file);
     return ok;
 }

@@ -390,7 +390,7 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
     if (ok) {
         cJSON *bands = validation_bands(v, no_factors, no_name, &report);
         ok = check_bands(cli->arena, bands, &err);
-        if (ok && before != NULL) validation_bands_keep(bands, json_root(before), &report);
+        if (ok && before != NULL) validation_bands_keep(bands, json_root(before), v, &report);
         ok = ok && (output == NULL || write_document(bands, output, &err));
         if (ok && cli->common.json)
             cli_print_json(bands);

@@ -463,6 +463,7 @@ static void pass_over(struct cli *cli, const char *path, cJSON *skips) {
     cJSON *skip = cJSON_CreateObject();
     cJSON_AddStringToObject(skip, "file", path);
     cJSON_AddStringToObject(skip, "reason", reason);
+    cJSON_AddNullToObject(skip, "rows"); /* not read */
     cJSON_AddItemToArray(skips, skip);
     if (!cli->common.json) printf("%s: %s\n", path, reason);
 }

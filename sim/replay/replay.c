@@ -528,8 +528,8 @@ struct step_doubt replay_doubt(const struct replay *replay) {
                                 replay->operators_band_fraction, replay->stated_band_fraction };
 }
 
-/* The share of the step that grows as its layers do: passes of the busiest stage, and the bubble of an
- * ideal pipeline, which is made of passes. */
+/* The share of the step that grows as its layers do: passes of the busiest stage, and the bubble of
+ * an ideal pipeline, which is made of passes. */
 static double layer_fraction(const struct job *job, const struct replay *replay) {
     const double micro_batches = fmax((double)job->scenario->micro_batches_per_rank, 1),
                  bubble = (double)(replay->stage_count - 1) /

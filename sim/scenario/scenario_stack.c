@@ -163,12 +163,14 @@ void scenario_assume_stack(struct reader *r) {
     scenario_assume(r, arena_format(s->arena, "%s (%s)", text,
                                     use.calibrated ? "measured runs of this stack on this GPU"
                                                    : "runs of other GPUs, precisions or stacks"));
-    if (!use.calibrated && !stack->simulated)
-        scenario_assume(r,
-                        arena_format(s->arena,
-                                     "no factor was fitted on a run of stack %s on this GPU: the "
-                                     "band is that of published benchmarks of such stacks; a run "
-                                     "of one's own is often 20 to 50 %% slower, until the stack is "
-                                     "fitted on a measured step (ballast calibrate fit --steps)",
-                                     stack->name));
+    /* How much slower: users' runs of calibrate/measured/unseen at first sight. */
+    if (use.calibrated || stack->simulated || !model_is_text_decoder(s->model)) return;
+    scenario_assume(
+        r,
+        arena_format(s->arena,
+                     "no factor was fitted on a run of stack %s on this GPU in %s: the band is "
+                     "that of published benchmarks of such stacks; a run of one's own is often 20 "
+                     "to 50 %% slower, until the stack is fitted on a measured step (ballast "
+                     "calibrate fit --steps)",
+                     stack->name, precision_name(s->main_precision)));
 }

@@ -13,10 +13,10 @@ static const char *const kind_names[KIND_COUNT + 1] = { "fw_stage", "bw_stage", 
                                                         NULL };
 
 /* Keys of each object of the file. */
-static const char *const root_keys[] = {
-    "format",      "scenario",       "iteration", "dp_rank", "micro_batch_count",
-    "makespan_ns", "lower_bound_ns", "modules",   "ranks",   NULL
-};
+static const char *const root_keys[] = { "format",         "scenario",    "iteration",
+                                         "dp_rank",        "micro_batch_count",
+                                         "makespan_ns",    "lower_bound_ns",
+                                         "modules",        "ranks",       NULL };
 static const char *const module_keys[] = { "first_chunk", "chunk_count", "sub_microbatches", NULL };
 static const char *const rank_keys[] = { "rank", "activation_capacity_bytes", "host_capacity_bytes",
                                          "actions", NULL };
@@ -45,7 +45,7 @@ struct slot {
     int64_t start_ns, finish_ns; /* -1: not in the file */
     int64_t arrival_ns;          /* of its message; -1: none */
     int64_t sends, receives, send_waits, receive_waits;
-    bool used_early;                 /* its reader's list has the pass before the wait */
+    bool used_early; /* its reader's list has the pass before the wait */
     int64_t executed_ns, message_ns; /* when the lists are executed; -1: not yet */
     double bytes, host_bytes;
     int64_t blocks[6];
@@ -77,9 +77,9 @@ struct checker {
     struct error *err;
     struct action_check *out;
     int64_t modules, chunks, subs_limit, late_rank; /* ends after the makespan; -1: none */
-    int64_t *module_of_chunk;                       /* by chunk */
-    int64_t *subs;                                  /* [module x micro-batches + micro-batch] */
-    struct item **items;                            /* by rank */
+    int64_t *module_of_chunk; /* by chunk */
+    int64_t *subs;            /* [module x micro-batches + micro-batch] */
+    struct item **items;      /* by rank */
     int64_t *item_count;
     double *host_capacity_bytes; /* by rank; INFINITY: not stated */
     struct slot *slots;
@@ -93,7 +93,8 @@ static void fault(struct checker *c, enum fault_class class, int64_t micro_batch
     if (c->found_count == c->found_room) {
         struct found_fault *larger =
             arena_array(c->arena, struct found_fault, 2 * c->found_room + 64);
-        if (c->found_count > 0) memcpy(larger, c->all, sizeof *larger * (size_t)c->found_count);
+        if (c->found_count > 0)
+            memcpy(larger, c->all, sizeof *larger * (size_t)c->found_count);
         c->all = larger;
         c->found_room = 2 * c->found_room + 64;
     }
@@ -110,10 +111,10 @@ static void tell(struct checker *c, const char *text) {
 static void tell_faults(struct checker *c) {
     bool *told_of = arena_array(c->arena, bool, c->out->micro_batch_count);
     bool *full = arena_array(c->arena, bool, c->out->rank_count), memory = true;
-    for (int class = 0; class < FAULT_CLASS_COUNT; class ++)
+    for (int class = 0; class < FAULT_CLASS_COUNT; class++)
         for (int64_t i = 0; i < c->found_count; i++) {
             const struct found_fault *f = &c->all[i];
-            if (f->class != (enum fault_class) class) continue;
+            if (f->class != (enum fault_class)class) continue;
             bool *first = class == FAULT_MEMORY ? &full[f->other] : &told_of[f->micro_batch];
             bool follows = *first || (class == FAULT_MEMORY && !memory) ||
                            (class == FAULT_OVERLAP && told_of[f->other]);
@@ -132,7 +133,8 @@ static void tell_faults(struct checker *c) {
 static bool whole(struct checker *c, const cJSON *object, const char *key, int64_t least,
                   int64_t most, int64_t *value) {
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (node == NULL) return json_error(c->json, object, c->err, NULL, "\"%s\" is missing", key);
+    if (node == NULL)
+        return json_error(c->json, object, c->err, NULL, "\"%s\" is missing", key);
     if (!cJSON_IsNumber(node) || !(node->valuedouble >= (double)least) ||
         !(node->valuedouble <= (double)most) ||
         node->valuedouble != (double)(int64_t)node->valuedouble)
@@ -232,7 +234,7 @@ static bool read_item(struct checker *c, const cJSON *node, struct item *item) {
                           near_hint(c, cJSON_IsString(name) ? name->valuestring : "", kind_names),
                           "unknown action");
     if (!only_keys(c, node,
-                   item->kind <= BW      ? pass_keys
+                   item->kind <= BW       ? pass_keys
                    : item->kind == ISEND ? send_keys
                                          : message_keys,
                    kind_names[item->kind]))
@@ -468,7 +470,8 @@ static void enter_message(struct checker *c, int64_t rank, const struct item *i)
         break;
     case WAIT_ISEND:
         slot->send_waits++;
-        if (slot->sends < slot->send_waits) found(c, FAULT_MESSAGE, rank, i, "waits for nothing");
+        if (slot->sends < slot->send_waits)
+            found(c, FAULT_MESSAGE, rank, i, "waits for nothing");
         break;
     case IRECV:
         slot->receives++;
@@ -507,9 +510,8 @@ static void enter_all(struct checker *c) {
 static void check_inputs(struct checker *c, int64_t chunk, int64_t rank, int64_t micro_batch,
                          int64_t sub, bool gradient) {
     const struct slot *slot = slot_of(c, chunk, rank, micro_batch, sub, gradient);
-    struct item i = {
-        .kind = gradient ? BW : FW, .chunk = chunk, .micro_batch = micro_batch, .sub = sub
-    };
+    struct item i = { .kind = gradient ? BW : FW, .chunk = chunk, .micro_batch = micro_batch,
+                      .sub = sub };
     if (slot->start_ns < 0) {
         found(c, FAULT_PASS, rank, &i, "is missing");
         return;
@@ -591,12 +593,15 @@ static void execute_all(struct checker *c) {
 }
 
 static void make_slots(struct checker *c) {
-    int64_t count = 2 * c->chunks * c->out->rank_count * c->out->micro_batch_count * c->subs_limit;
+    int64_t count =
+        2 * c->chunks * c->out->rank_count * c->out->micro_batch_count * c->subs_limit;
     c->slots = arena_array(c->arena, struct slot, count);
     for (int64_t i = 0; i < count; i++)
-        c->slots[i] = (struct slot){
-            .start_ns = -1, .finish_ns = -1, .arrival_ns = -1, .executed_ns = -1, .message_ns = -1
-        };
+        c->slots[i] = (struct slot){ .start_ns = -1,
+                                     .finish_ns = -1,
+                                     .arrival_ns = -1,
+                                     .executed_ns = -1,
+                                     .message_ns = -1 };
 }
 
 /* Of lists without another fault. */
@@ -618,9 +623,8 @@ struct action_check *action_check_file(struct arena *arena, const char *path, st
     struct json *json = json_load(path, err);
     if (json == NULL) return NULL;
     struct action_check *out = arena_new(arena, struct action_check);
-    struct checker c = {
-        .arena = arena, .json = json, .err = err, .out = out, .subs_limit = 1, .late_rank = -1
-    };
+    struct checker c = { .arena = arena, .json = json, .err = err, .out = out, .subs_limit = 1,
+                         .late_rank = -1 };
     bool ok = read_file(&c, json_root(json));
     if (ok) {
         make_slots(&c);

@@ -20,9 +20,9 @@ enum { ACTION_FAULT_LIMIT = 20 };
 struct action_check {
     const char *scenario;
     int64_t rank_count, micro_batch_count, pass_count, message_count;
-    int64_t makespan_ns;                 /* as the file says */
-    int64_t executed_ns;                 /* of the lists, executed; INT64_MAX: they wait for ever */
-    int64_t lower_bound_ns;              /* as the file says; 0: it does not */
+    int64_t makespan_ns;          /* as the file says */
+    int64_t executed_ns;          /* of the lists, executed; INT64_MAX: they wait for ever */
+    int64_t lower_bound_ns;       /* as the file says; 0: it does not */
     double *peak_bytes, *capacity_bytes; /* by rank */
     /* Of one micro-batch the most basic fault is told (a pass that is missing before a message that
      * is); what else is wrong with it mostly follows from that and is counted. */

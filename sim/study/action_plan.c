@@ -6,9 +6,9 @@
 #include "sim/base/units.h"
 
 static const char *const names[ACTION_KIND_COUNT] = {
-    [ACTION_FORWARD] = "fw_stage",      [ACTION_BACKWARD] = "bw_stage",
-    [ACTION_ISEND] = "isend",           [ACTION_IRECV] = "irecv",
-    [ACTION_WAIT_ISEND] = "wait_isend", [ACTION_WAIT_IRECV] = "wait_irecv",
+    [ACTION_FORWARD] = "fw_stage",          [ACTION_BACKWARD] = "bw_stage",
+    [ACTION_ISEND] = "isend",               [ACTION_IRECV] = "irecv",
+    [ACTION_WAIT_ISEND] = "wait_isend",     [ACTION_WAIT_IRECV] = "wait_irecv",
 };
 
 const char *action_name(enum action_kind kind) {
@@ -50,8 +50,8 @@ static int64_t units(const struct compiler *c, int64_t part, int64_t micro_batch
 }
 
 static bool *taken(const struct compiler *c, int64_t part, const struct action *message) {
-    int64_t cell =
-        (part * c->plan->micro_batch_count + message->micro_batch) * c->most_subs + message->sub;
+    int64_t cell = (part * c->plan->micro_batch_count + message->micro_batch) * c->most_subs +
+                   message->sub;
     return &c->taken[2 * cell + message->backward];
 }
 
@@ -167,8 +167,8 @@ static void compile(struct compiler *c) {
     c->passes = arena_array(c->arena, struct step_pass, total);
     c->pass_count = arena_array(c->arena, int64_t, p->rank_count);
     c->first_pass = arena_array(c->arena, int64_t, p->rank_count);
-    c->taken =
-        arena_array(c->arena, bool, 2 * c->step->part_count * p->micro_batch_count * c->most_subs);
+    c->taken = arena_array(c->arena, bool,
+                           2 * c->step->part_count * p->micro_batch_count * c->most_subs);
     step_runner_passes(c->runner, keep_pass, c);
     p->actions = arena_array(c->arena, struct action *, p->rank_count);
     p->action_count = arena_array(c->arena, int64_t, p->rank_count);
@@ -176,8 +176,8 @@ static void compile(struct compiler *c) {
     p->capacity_bytes = arena_array(c->arena, double, p->rank_count);
     for (int64_t rank = 0; rank < p->rank_count; rank++) {
         /* A pass, its send and two waits; and two messages for each sub-microbatch it waits for. */
-        p->actions[rank] =
-            arena_array(c->arena, struct action, c->pass_count[rank] * (6 + 2 * c->most_subs) + 2);
+        p->actions[rank] = arena_array(c->arena, struct action,
+                                       c->pass_count[rank] * (6 + 2 * c->most_subs) + 2);
         p->capacity_bytes[rank] = step_activation_capacity(c->step, rank);
         compile_rank(c, rank);
     }

@@ -14,7 +14,7 @@
 
 enum { REPEAT_LIMIT = 64 };
 #define EPOCH_SCENARIO "examples/internvl-6b-20b-isf.json"
-#define SWEEP_FILE     "examples/vlm-8-stages-sweep.json"
+#define SWEEP_FILE "examples/vlm-8-stages-sweep.json"
 
 struct bench {
     const struct scenario_options *options;
@@ -309,7 +309,7 @@ static bool bench_large(struct bench *b) {
 
 enum { PLANNER_THREADS = 2 };
 #define SHORT_PLAN_S 1
-#define LONG_PLAN_S  60
+#define LONG_PLAN_S 60
 
 static bool bench_planner(struct bench *b) {
     double rollouts[REPEAT_LIMIT], program[REPEAT_LIMIT], gap[REPEAT_LIMIT], long_s;

@@ -354,7 +354,8 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                              (long)i + 1);
     for (int64_t i = 0; i < run_count; i++) {
         cJSON *this = resolved(&runs[i]);
-        if (isnan(runs[i].record.host_copy_ms) && number_of(this, "training", "offload_blocks") > 0)
+        if (isnan(runs[i].record.host_copy_ms) &&
+            number_of(this, "training", "offload_blocks") > 0)
             warnings[count++] =
                 arena_format(arena,
                              "run %ld was stored by an older version: its copies to host memory "

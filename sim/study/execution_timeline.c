@@ -62,12 +62,14 @@ static const char *module_of_part(const struct execution *e, int64_t part, struc
     for (int64_t l = plan->first_layer[part]; l < plan->first_layer[part + 1]; l++) {
         const enum module_role role = (enum module_role)model->layers[l].module_index;
         if (!layer_kind_is_block(model->layers[l].kind) || role == last) continue;
-        name = name == NULL ? module_role_name(role)
-                            : arena_format(arena, "%s + %s", name, module_role_name(role));
+        name = name == NULL
+                   ? module_role_name(role)
+                   : arena_format(arena, "%s + %s", name, module_role_name(role));
         last = role;
     }
     if (name != NULL || plan->first_layer[part] == plan->first_layer[part + 1]) return name;
-    return module_role_name((enum module_role)model->layers[plan->first_layer[part]].module_index);
+    return module_role_name(
+        (enum module_role)model->layers[plan->first_layer[part]].module_index);
 }
 
 /* The number of the arrow from part `part` to the next one (forward) or to the one before it. Where

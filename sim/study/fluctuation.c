@@ -55,7 +55,8 @@ static struct fluctuation of_iteration(const struct execution *e, int64_t stage,
         while (first + count < t.memory_count && t.memory[first + count].dp_rank == 0 &&
                t.memory[first + count].stage_index == stage)
             count++;
-        if (from_ns < until_ns) f = fluctuation_between(t.memory + first, count, from_ns, until_ns);
+        if (from_ns < until_ns)
+            f = fluctuation_between(t.memory + first, count, from_ns, until_ns);
     }
     arena_destroy(arena);
     return f;

@@ -14,7 +14,8 @@ static bool is_encoder(const struct measured_run *r) {
 /* Models of the GPT family, encoders and diffusion transformers have biases, norms with means and
  * learned positions beside their activation. */
 static bool is_like_gpt(const struct measured_run *r) {
-    return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 || is_encoder(r);
+    return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 ||
+           is_encoder(r);
 }
 
 /* A note that something is as it usually is. */

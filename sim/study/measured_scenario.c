@@ -586,7 +586,8 @@ static enum validation_skip check_words(struct measured_row *row) {
     note_unknown(row, "outcome", r->outcome, outcomes, "taken as ok");
     if (r->mistake == NULL && isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) &&
         strcmp(r->outcome, "oom") != 0)
-        return skip_at(row, SKIP_NO_MEASUREMENT, "iter_time_s", "empty or not a number, as is peak_mem_GiB");
+        return skip_at(row, SKIP_NO_MEASUREMENT, "iter_time_s",
+                       "empty or not a number, as is peak_mem_GiB");
     if (r->moe[0] != '\0') return skip_text(row, SKIP_EXPERTS, "moe", r->moe);
     if (r->ep > 1)
         return skip_text(row, SKIP_EXPERTS, "ep", arena_format(arena, "%ld", (long)r->ep));

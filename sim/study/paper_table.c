@@ -192,10 +192,10 @@ static bool is_present(const cJSON *node) {
 }
 
 static const struct paper_input *read_input(struct reading *r, const cJSON *name) {
-    const cJSON *node =
-        r->inputs_json != NULL && cJSON_IsString(name)
-            ? cJSON_GetObjectItemCaseSensitive(json_root(r->inputs_json), name->valuestring)
-            : NULL;
+    const cJSON *node = r->inputs_json != NULL && cJSON_IsString(name)
+                            ? cJSON_GetObjectItemCaseSensitive(json_root(r->inputs_json),
+                                                               name->valuestring)
+                            : NULL;
     if (node == NULL) {
         json_error(r->json, name, r->err, "inputs.json beside the table lists them",
                    "must be the name of an input");
@@ -332,7 +332,8 @@ static bool read_row(struct reading *r, const cJSON *node, struct paper_row *row
 static bool find_drawn(struct reading *r, const cJSON *node, const char *key, const char *name,
                        enum paper_picture_kind kind, const struct quantity **found) {
     int64_t index;
-    const char *whole = kind == PICTURE_LINES ? arena_format(r->arena, "%s1", name) : name;
+    const char *whole =
+        kind == PICTURE_LINES ? arena_format(r->arena, "%s1", name) : name;
     *found = quantity_find(whole, &index);
     const cJSON *at = cJSON_GetObjectItemCaseSensitive(node, key);
     if (*found == NULL) return unknown_quantity(r, at, name);
@@ -363,7 +364,8 @@ static bool read_picture(struct reading *r, const cJSON *node, struct paper_tabl
                                  .count = fields.count,
                                  .right_axis = fields.right_axis };
     if (!find_drawn(r, node, "quantity", fields.quantity, p->kind, &p->quantity)) return false;
-    if (fields.right != NULL && !find_drawn(r, node, "right", fields.right, p->kind, &p->right))
+    if (fields.right != NULL &&
+        !find_drawn(r, node, "right", fields.right, p->kind, &p->right))
         return false;
     p->runs = arena_array(r->arena, struct paper_picture_run, cJSON_GetArraySize(fields.runs) + 1);
     const cJSON *item;
@@ -405,9 +407,10 @@ static bool read_table(struct reading *r, struct paper_table *t) {
     if (!field_table_read(&table_table, r->json, json_root(r->json), &fields, r->arena, r->err) ||
         !must_be_list(r, fields.rows, "rows"))
         return false;
-    *t = (struct paper_table){
-        .paper = fields.paper, .table = fields.table, .source = fields.source, .note = fields.note
-    };
+    *t = (struct paper_table){ .paper = fields.paper,
+                               .table = fields.table,
+                               .source = fields.source,
+                               .note = fields.note };
     t->id = arena_format(r->arena, "%s.%s", t->paper, t->table);
     if (!read_inputs(r, fields.inputs, fields.assumptions, &t->inputs)) return false;
     t->row_count = cJSON_GetArraySize(fields.rows);
@@ -452,9 +455,11 @@ struct paper_table *paper_table_read(struct arena *arena, const char *directory,
     struct paper_table *t = arena_new(arena, struct paper_table), of_paper = { 0 };
     bool ok = json != NULL && load_beside(arena, directory, "inputs.json", &inputs, err) &&
               load_beside(arena, directory, "readings.json", &readings, err);
-    struct reading r = {
-        .arena = arena, .directory = directory, .json = json, .inputs_json = inputs, .err = err
-    };
+    struct reading r = { .arena = arena,
+                         .directory = directory,
+                         .json = json,
+                         .inputs_json = inputs,
+                         .err = err };
     ok = ok && read_readings(&r, readings, &of_paper) && read_table(&r, t);
     t->rule = of_paper.rule;
     if (readings != NULL) json_destroy(readings);

@@ -39,7 +39,7 @@ struct paper_value {
     const struct quantity *quantity;
     int64_t index;    /* of a quantity of one stage, from 0; otherwise 0 */
     const char *name; /* as written: "remaining_memory_stage2" */
-    double paper;     /* NaN: not printed */
+    double paper; /* NaN: not printed */
     bool calibrated_on;
     const char *note; /* or NULL */
 };
@@ -66,8 +66,8 @@ struct paper_picture {
     enum paper_picture_kind kind;
     const char *title, *axis;
     const struct quantity *quantity;
-    double scale;                 /* of the quantity, to the unit of the axis */
-    int64_t count;                /* lines: points of each, the quantity of index 0, 1, ... */
+    double scale;  /* of the quantity, to the unit of the axis */
+    int64_t count; /* lines: points of each, the quantity of index 0, 1, ... */
     const struct quantity *right; /* lines: of the first run, on the right axis; or NULL */
     const char *right_axis;
     struct paper_picture_run *runs;
@@ -81,9 +81,9 @@ struct paper_cause {
 };
 
 struct paper_table {
-    const char *paper, *table, *id; /* id: "omnibal.ablation" */
-    const char *source, *note;      /* note may be NULL */
-    const char *rule;               /* how the paper's main readings were chosen; or NULL */
+    const char *paper, *table, *id;          /* id: "omnibal.ablation" */
+    const char *source, *note;               /* note may be NULL */
+    const char *rule; /* how the paper's main readings were chosen; or NULL */
     const struct paper_cause *causes;
     int64_t cause_count;
     const struct paper_input *const *inputs; /* of all rows; NULL at the end */

@@ -23,6 +23,7 @@ bool planner_benchmark_memory(const struct scenario_options *options,
                               struct planner_figures *figures, struct error *err);
 /* The search on VLM-L with 64 micro-batches: the makespan after `seconds` of wall time. */
 bool planner_benchmark_plan(const struct scenario_options *options, int threads, double seconds,
-                            double *makespan_s, struct planner_figures *figures, struct error *err);
+                            double *makespan_s, struct planner_figures *figures,
+                            struct error *err);
 
 #endif

@@ -19,7 +19,7 @@
 struct quantity_source {
     const struct execution *execution;
     struct arena *arena;
-    struct imbalance *imbalance;     /* NULL until it is asked for, as those below */
+    struct imbalance *imbalance; /* NULL until it is asked for, as those below */
     struct fluctuation *fluctuation; /* of one stage */
     int64_t fluctuation_stage;
     const struct search_progress *search;

@@ -84,7 +84,8 @@ bool search_progress_exists(const struct job *job) {
 }
 
 bool search_progress_run(const struct job *job, const struct search_progress_options *options,
-                         struct arena *arena, struct search_progress *progress, struct error *err) {
+                         struct arena *arena, struct search_progress *progress,
+                         struct error *err) {
     *progress = (struct search_progress){ 0 };
     struct recorder r = { .options = options, .arena = arena, .out = progress };
     if (!dip_search_options(job->step->iteration_planner, job->step->iteration_parameters,

@@ -8,9 +8,8 @@
 /* GLPK's nodes and Z3's resource units that take some 4 s at 3 micro-batches of VLM-S (264 choices)
  * on one core. Wall time guards against a slow machine there; programs of more than 400 choices are
  * solved by neither in minutes, so they get seconds, and nothing is proven whatever the machine. */
-static const int64_t effort[MONOLITHIC_COUNT] = {
-    [MONOLITHIC_GLPK] = 8000, [MONOLITHIC_Z3] = 8000000
-};
+static const int64_t effort[MONOLITHIC_COUNT] = { [MONOLITHIC_GLPK] = 8000,
+                                                  [MONOLITHIC_Z3] = 8000000 };
 enum { SMALL_CHOICES = 400, SMALL_S = 60, LARGE_S = 5 };
 
 struct visit {

@@ -261,8 +261,8 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     struct stack_use use = stack_on(g->stack, row->scenario.gpu, precision);
     g->writes_text = measured_writes_text(row->scenario.document);
     g->multimodal = !measured_is_text(row->scenario.document);
-    g->before_kernel =
-        use.kernel_time_factor * usual_before(g->stack, bands, g->writes_text, use.calibrated);
+    g->before_kernel = use.kernel_time_factor *
+                       usual_before(g->stack, bands, g->writes_text, use.calibrated);
     g->before_attention = use.attention_time_factor;
     g->was_calibrated = use.calibrated;
     return fit->group_count++;
@@ -417,9 +417,9 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
                                               g->was_calibrated, false, true, lost_before);
     if (!g->multimodal || bands == NULL) return;
     const struct stack *stack = g->stack;
-    g->band =
-        fmax(g->band, stack_knows_multimodal(stack, true, g->writes_text) ? stack->multimodal_band
-                                                                          : bands->multimodal);
+    g->band = fmax(g->band, stack_knows_multimodal(stack, true, g->writes_text)
+                                ? stack->multimodal_band
+                                : bands->multimodal);
     g->band_before =
         fmax(g->band_before, stack_knows_multimodal(stack, g->was_calibrated, g->writes_text)
                                  ? stack->multimodal_band

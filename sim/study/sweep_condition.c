@@ -389,9 +389,11 @@ static struct value evaluate(struct evaluation *e, const struct node *n) {
     case NODE_NEGATE:
         return arithmetic(e, NODE_SUBTRACT, number_value(0), evaluate(e, n->left));
     case NODE_OR:
-        return bool_value(is_true(evaluate(e, n->left)) || is_true(evaluate(e, n->right)));
+        return bool_value(is_true(evaluate(e, n->left)) ||
+                          is_true(evaluate(e, n->right)));
     case NODE_AND:
-        return bool_value(is_true(evaluate(e, n->left)) && is_true(evaluate(e, n->right)));
+        return bool_value(is_true(evaluate(e, n->left)) &&
+                          is_true(evaluate(e, n->right)));
     default:
         break;
     }

@@ -95,8 +95,8 @@ struct validation {
 bool validation_memory_counts(const struct validation_row *row);
 
 /* The row's step time, or its memory, is more than VALIDATION_DOUBTFUL_TIMES off: no layout is
- * known to be mispriced so far, so the row's unit or batch may be wrong. A full card tells how much it
- * has, not what the run needed. */
+ * known to be mispriced so far, so the row's unit or batch may be wrong. A full card tells how much
+ * it has, not what the run needed. */
 enum { VALIDATION_DOUBTFUL_TIMES = 3 };
 bool validation_time_doubtful(const struct validation_row *row);
 bool validation_memory_doubtful(const struct validation_row *row);
@@ -137,9 +137,11 @@ struct bands_report {
 bool validation_holds_back(const struct validation *validation);
 cJSON *validation_bands(const struct validation *validation, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report);
-/* A class of fewer rows than this says nothing of other runs: it keeps what `before` (bands.json as it
- * is) has of it, and rows that shipped factors were fitted on stay known as such. */
+/* Fewer rows than this say nothing of other runs: their class, memory, pairs and the factor of
+ * encoders keep what `before` (bands.json as it is) has of them, and rows that shipped factors were
+ * fitted on stay known as such. */
 enum { BAND_ROWS_LEAST = 8 };
-void validation_bands_keep(cJSON *bands, const cJSON *before, const struct bands_report *report);
+void validation_bands_keep(cJSON *bands, const cJSON *before, const struct validation *validation,
+                           const struct bands_report *report);
 
 #endif

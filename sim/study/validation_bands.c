@@ -442,13 +442,11 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
 }
 
 /* What a class's rows make of the file. */
-static const char *const keys_of[BAND_CLASS_COUNT][7] = {
-    [BAND_CALIBRATED] = { "calibrated_inside", "calibrated_outside", "calibrated_pair", "stacks" },
-    [BAND_RELATIVE] = { "relative_inside", "relative_outside", "relative_pair",
-                        "uncalibrated_stack_factor" },
+static const char *const keys_of[BAND_CLASS_COUNT][5] = {
+    [BAND_CALIBRATED] = { "calibrated_inside", "calibrated_outside", "stacks" },
+    [BAND_RELATIVE] = { "relative_inside", "relative_outside", "uncalibrated_stack_factor" },
     [BAND_UNKNOWN] = { "unknown", "unknown_stack_factor" },
-    [BAND_MULTIMODAL] = { "multimodal", "multimodal_low", "multimodal_median", "multimodal_high",
-                          "encoder_factor" },
+    [BAND_MULTIMODAL] = { "multimodal", "multimodal_low", "multimodal_median", "multimodal_high" },
 };
 
 static void put(cJSON *bands, const cJSON *from, const char *key) {
@@ -461,27 +459,45 @@ static void put(cJSON *bands, const cJSON *from, const char *key) {
         cJSON_AddItemToObject(bands, key, copy);
 }
 
-void validation_bands_keep(cJSON *bands, const cJSON *before, const struct bands_report *report) {
-    int64_t rows = 0;
-    for (int c = 0; c < BAND_CLASS_COUNT; c++) {
-        if (c != BAND_UNKNOWN && report->of[c].rows > rows) rows = report->of[c].rows;
-        if (report->of[c].rows >= BAND_ROWS_LEAST) continue;
-        for (int k = 0; keys_of[c][k] != NULL; k++)
-            put(bands, before, keys_of[c][k]);
-    }
-    if (rows < BAND_ROWS_LEAST || !cJSON_HasObjectItem(bands, "memory"))
-        put(bands, before, "memory");
-    const cJSON *least = cJSON_GetObjectItemCaseSensitive(before, "lost_least");
-    if (least != NULL &&
-        least->valuedouble < cJSON_GetObjectItemCaseSensitive(bands, "lost_least")->valuedouble)
-        put(bands, before, "lost_least");
-    /* Factors of the shipped stacks were fitted on these whatever rows came now. */
+static double number_of(const cJSON *bands, const char *key) {
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(bands, key);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* Rows that shipped factors were fitted on are so whatever rows came now. */
+static void keep_calibration_rows(cJSON *bands, const cJSON *before) {
     cJSON *ids = cJSON_GetObjectItemCaseSensitive(bands, "calibrated_on");
     const cJSON *id;
     cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(before, "calibrated_on")) {
-        bool known = false;
+        bool known = !cJSON_IsString(id);
         const cJSON *other;
-        cJSON_ArrayForEach(other, ids) known |= strcmp(other->valuestring, id->valuestring) == 0;
+        cJSON_ArrayForEach(other, ids) known |=
+            !known && strcmp(other->valuestring, id->valuestring) == 0;
         if (!known) cJSON_AddItemToArray(ids, cJSON_CreateString(id->valuestring));
     }
+}
+
+void validation_bands_keep(cJSON *bands, const cJSON *before, const struct validation *v,
+                           const struct bands_report *report) {
+    int64_t memory_rows = 0, encoder_rows = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        memory_rows += validation_memory_counts(&v->rows[i]) && !v->rows[i].multimodal;
+        encoder_rows += v->rows[i].finds_encoder_factor && !isnan(v->rows[i].relative_error);
+    }
+    for (int c = 0; c < BAND_CLASS_COUNT; c++)
+        for (int k = 0; report->of[c].rows < BAND_ROWS_LEAST && keys_of[c][k] != NULL; k++)
+            put(bands, before, keys_of[c][k]);
+    if (v->pairs.pairs < BAND_ROWS_LEAST) {
+        put(bands, before, "calibrated_pair");
+        put(bands, before, "relative_pair");
+    }
+    if (encoder_rows < BAND_ROWS_LEAST) put(bands, before, "encoder_factor");
+    if (memory_rows < BAND_ROWS_LEAST) put(bands, before, "memory");
+    if (number_of(before, "lost_least") < number_of(bands, "lost_least"))
+        put(bands, before, "lost_least");
+    /* What is less known is never narrower. */
+    const double relative = number_of(bands, "relative_outside");
+    if (number_of(bands, "unknown") < relative)
+        cJSON_SetNumberValue(cJSON_GetObjectItemCaseSensitive(bands, "unknown"), relative);
+    keep_calibration_rows(bands, before);
 }

@@ -151,8 +151,8 @@ static void test_own(void **state) {
     assert_int_equal(cJSON_GetObjectItem(fabric, "node_count")->valueint, 2);
     assert_string_equal(cJSON_GetObjectItem(fabric, "description")->valuestring,
                         "8x400G infiniband of ours");
-    /* That of two nodes takes the largest buffer's 100 us too, 0.777; the others', which have none of
-     * 1 GiB, are 0.9. */
+    /* That of two nodes takes the largest buffer's 100 us too, 0.777; the others', which have none
+     * of 1 GiB, are 0.9. */
     assert_true(fabs(cJSON_GetObjectItem(fabric, "efficiency_fraction")->valuedouble -
                      (0.777 + 11 * 0.9) / 12) < 0.002);
     for (int i = 0; i < 3; i++) /* 4 and 8 KiB, 1 MiB */
