@@ -77,5 +77,7 @@ bool calibrate_curves_check(struct arena *arena, const cJSON *curves, struct err
 /* JSON text with one line for each row of a table, so that two profiles can be compared. The caller
  * frees it. */
 char *calibrate_curves_text(const cJSON *curves);
+/* That text as a file of this name would be read, for the caller to destroy; NULL: an error. */
+struct json *calibrate_curves_json(const cJSON *curves, const char *name, struct error *err);
 
 #endif

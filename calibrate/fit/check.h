@@ -46,8 +46,10 @@ struct calibrate_skip {
 };
 
 struct calibrate_check {
-    const char *format; /* "gemm", "attention", "membw" or "nccl" */
-    int64_t row_count;  /* in the file */
+    /* "gemm", "attention", "membw" or "nccl"; NULL, and nothing else is there: a table of the bench
+     * whose rows no single price is of */
+    const char *format;
+    int64_t row_count; /* in the file */
     int64_t group_count, skip_count;
     struct calibrate_group *groups; /* in the order of their first rows */
     struct calibrate_skip *skips;

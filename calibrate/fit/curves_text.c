@@ -54,16 +54,19 @@ char *calibrate_curves_text(const cJSON *curves) {
     return text.bytes;
 }
 
+struct json *calibrate_curves_json(const cJSON *curves, const char *name, struct error *err) {
+    char *text = calibrate_curves_text(curves);
+    struct json *json = json_parse(name, text, strlen(text), err);
+    free(text);
+    return json;
+}
+
 bool calibrate_curves_check(struct arena *arena, const cJSON *curves, struct error *err) {
     struct efficiency read;
-    char *text = calibrate_curves_text(curves);
-    struct json *json = json_parse("the fitted curves", text, strlen(text), err);
+    struct json *json = calibrate_curves_json(curves, "the fitted curves", err);
     const bool ok = json && efficiency_read(json, arena, &read, err);
     json_destroy(json);
-    free(text);
-    if (ok) return true;
-    error_hint(err,
-               "the rows that it was fitted on cannot all be right: see them beside the shipped "
-               "profile with `ballast calibrate check`");
-    return false;
+    return ok || error_hint(
+                     err, "the rows that it was fitted on cannot all be right: see them beside the "
+                          "shipped profile with `ballast calibrate check`");
 }

@@ -368,11 +368,9 @@ static const struct measured_system *fullest(const struct measured_system *syste
 
 static bool can_be_read(struct arena *arena, const cJSON *fabric, struct error *err) {
     struct fabric read;
-    char *text = calibrate_curves_text(fabric);
-    struct json *json = json_parse("the fitted fabric", text, strlen(text), err);
+    struct json *json = calibrate_curves_json(fabric, "the fitted fabric", err);
     const bool ok = json && fabric_read(json, arena, &read, err);
     json_destroy(json);
-    free(text);
     return ok;
 }
 
@@ -424,15 +422,15 @@ bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const c
     if (!nccl_rows_read(arena, path, &rows, err)) return false;
     struct nccl_row *taken = arena_array(arena, struct nccl_row, rows.count + 1);
     int64_t taken_count = 0;
-    bool own = true;
-    for (int64_t i = 0; i < rows.count; i++)
+    bool shipped = false; /* the folder has shipped rows, of whatever network */
+    for (int64_t i = 0; i < rows.count; i++) {
+        shipped = shipped || own_tables_has_key(rows.rows[i].source);
         if (is_of(plan, &rows.rows[i], true)) taken[taken_count++] = rows.rows[i];
-    qsort(taken, (size_t)taken_count, sizeof *taken, compare_bytes);
-    if (taken_count == 0) {
-        own = false;
-        for (int64_t i = 0; i < rows.count; i++)
-            if (is_of(plan, &rows.rows[i], false)) taken[taken_count++] = rows.rows[i];
     }
+    qsort(taken, (size_t)taken_count, sizeof *taken, compare_bytes);
+    const bool own = taken_count > 0;
+    for (int64_t i = 0; i < rows.count && !own; i++)
+        if (is_of(plan, &rows.rows[i], false)) taken[taken_count++] = rows.rows[i];
     struct measured_system *systems = arena_array(arena, struct measured_system, taken_count + 1);
     int64_t system_count = 0, left_out = 0;
     for (int64_t i = 0; i < taken_count; i++)
@@ -442,9 +440,8 @@ bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const c
                          "%s: a kind of run has more than %d sizes of buffers: %lld rows have no "
                          "place",
                          path, FABRIC_SIZE_MAX, (long long)left_out);
-    const bool stated = plan->stated[0].bytes > 0 && !own;
-    if (stated && (rows.count == 0 || own_tables_has_key(rows.rows[0].source)))
-        state_system(plan, &systems[system_count++]);
+    const bool stated = plan->stated[0].bytes > 0 && !own && shipped;
+    if (stated) state_system(plan, &systems[system_count++]);
     if (system_count == 0) return no_systems(arena, &rows, path, name, err);
     for (int64_t s = 0; s < system_count && !stated; s++)
         set_efficiency(&systems[s]);

@@ -378,58 +378,44 @@ const char *const measurement_format_names[MEASUREMENT_FORMAT_COUNT] = {
     [MEASUREMENT_MEMBW] = "membw",
 };
 
-/* Whether the header line has a column of one of these names; *which says of which. */
-static bool header_names(char *header, const char *const *names, int count, int *which) {
+/* By a column that only this format has; a user's own columns may bear the names of the last three.
+ * -1: none of them. Cuts the header. */
+static int format_of(char *header) {
+    static const struct {
+        const char *column;
+        enum measurement_format format;
+    } columns[] = {
+        { "k", MEASUREMENT_GEMM },
+        { "seqlen", MEASUREMENT_ATTENTION },
+        { "n_gpus", MEASUREMENT_NCCL },
+        { "test", MEASUREMENT_MEMBW },
+        { "conditions", MEASUREMENT_UNPRICED },
+        { "part", MEASUREMENT_UNPRICED },
+        { "filler", MEASUREMENT_UNPRICED },
+    };
+    int format = -1;
     char *cell;
-    for (char *at = header; at;) {
+    for (char *at = header; at && (format < 0 || format == MEASUREMENT_UNPRICED);) {
         at = cut_cell(at, &cell);
-        for (*which = 0; *which < count; ++*which)
-            if (strcmp(cell, names[*which]) == 0) return true;
+        for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++)
+            if (strcmp(cell, columns[c].column) == 0) format = (int)columns[c].format;
     }
-    return false;
-}
-
-/* The column that only this format has. */
-static const char *const format_columns[MEASUREMENT_FORMAT_COUNT] = {
-    [MEASUREMENT_GEMM] = "k",
-    [MEASUREMENT_ATTENTION] = "seqlen",
-    [MEASUREMENT_NCCL] = "n_gpus",
-    [MEASUREMENT_MEMBW] = "test",
-};
-
-bool measurement_is_unpriced(const char *path) {
-    static const char *const columns[] = { "conditions", "part", "filler" };
-    char *text;
-    size_t size;
-    long line = 0;
-    int which;
-    char *next = read_text(path, &text, &size, NULL);
-    if (!next) return false;
-    char *header = next_line(&next, &line);
-    char *again = header ? memory_alloc(strlen(header) + 1) : NULL;
-    if (again) strcpy(again, header);
-    const bool is = header &&
-                    header_names(header, columns, sizeof columns / sizeof columns[0], &which) &&
-                    !header_names(again, format_columns, MEASUREMENT_FORMAT_COUNT, &which);
-    free(again);
-    free(text);
-    return is;
+    return format;
 }
 
 bool measurement_format_read(const char *path, enum measurement_format *out, struct error *err) {
     char *text;
     size_t size;
     long line = 0;
-    int which;
     char *next = read_text(path, &text, &size, err);
     if (!next) return false;
     char *header = next_line(&next, &line);
     const bool commas = header && strchr(header, ',');
     const bool others = header && strpbrk(header, ";\t");
-    const bool found = header_names(header, format_columns, MEASUREMENT_FORMAT_COUNT, &which);
+    const int format = format_of(header);
     free(text);
-    if (found) {
-        *out = (enum measurement_format)which;
+    if (format >= 0) {
+        *out = (enum measurement_format)format;
         return true;
     }
     if (!header) return error_set(err, "%s is empty", path);

@@ -75,13 +75,13 @@ enum measurement_format {
     MEASUREMENT_ATTENTION,
     MEASUREMENT_NCCL,
     MEASUREMENT_MEMBW,
-    MEASUREMENT_FORMAT_COUNT
+    MEASUREMENT_FORMAT_COUNT,
+    /* Of the other tables that `ballast calibrate bench` writes (launches, copies to the host,
+     * layers, power), whose rows no single price is of. */
+    MEASUREMENT_UNPRICED = MEASUREMENT_FORMAT_COUNT
 };
 extern const char *const measurement_format_names[MEASUREMENT_FORMAT_COUNT];
 bool measurement_format_read(const char *path, enum measurement_format *out, struct error *err);
-/* Whether it is one of the tables that `ballast calibrate bench` writes beside them (launches,
- * copies to the host, layers, power), whose rows no single price is of. */
-bool measurement_is_unpriced(const char *path);
 
 bool gemm_rows_read(struct arena *arena, const char *path, struct gemm_rows *out,
                     struct error *err);

@@ -4,7 +4,6 @@
  * link that fell back), so that only a table most of whose rows are slow beyond any such cause is
  * refused: nanoseconds in a column of microseconds are 1,000 times too slow.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "calibrate/fit/calibrate_job.h"
@@ -24,16 +23,12 @@ struct slowness {
     char what[160];
 };
 
-__attribute__((format(printf, 4, 5))) static void weigh(struct slowness *slow, long line,
-                                                        double times, const char *format, ...) {
-    va_list arguments;
+static void weigh(struct slowness *slow, long line, double times, double limit, const char *what) {
     slow->row_count++;
-    if (times <= 1 || slow->slow_count++ > 0) return;
+    if (times <= limit || slow->slow_count++ > 0) return;
     slow->line = line;
     slow->times = times;
-    va_start(arguments, format);
-    vsnprintf(slow->what, sizeof slow->what, format, arguments);
-    va_end(arguments);
+    snprintf(slow->what, sizeof slow->what, "%s", what);
 }
 
 static bool refuse_slow(struct calibrate_job *job, enum measurement_format table,
@@ -47,73 +42,64 @@ static bool refuse_slow(struct calibrate_job *job, enum measurement_format table
                       (long long)slow->row_count, job->own->gpu);
 }
 
-/* Seconds that the peaks alone leave a kernel. */
-static double least_s(const struct calibrate_job *job, const struct operator_work *work) {
-    return work->flop / job->peaks->bf16_flop_per_s +
-           work->memory_bytes / job->peaks->hbm_bytes_per_s;
-}
-
-static bool has_bf16(struct calibrate_job *job, const char *path, long line) {
-    return job->peaks->bf16_flop_per_s > 0 ||
-           error_at(job->err, path, line, 0, "bf16 on %s, whose profile has no peak in it",
-                    job->own->gpu);
+/* False: it is faster than the GPU's peak. */
+static bool check_kernel(struct calibrate_job *job, enum measurement_format table, long line,
+                         const struct operator_work *work, double time_us, double slowest,
+                         const char *what, struct slowness *slow) {
+    const char *path = job->own->files[table].path;
+    const double peak = job->peaks->bf16_flop_per_s, seconds = time_us * 1e-6;
+    if (!(peak > 0))
+        return error_at(job->err, path, line, 0, "bf16 on %s, whose profile has no peak in it",
+                        job->own->gpu);
+    const double of_peak = work->flop / (peak * seconds);
+    if (of_peak > FASTEST_OF_PEAK)
+        return error_at(job->err, path, line, 0,
+                        "%s is %.3g times as fast as %s's peak: time_us is in microseconds", what,
+                        of_peak, job->own->gpu);
+    const double least_s = work->flop / peak + work->memory_bytes / job->peaks->hbm_bytes_per_s;
+    weigh(slow, line, seconds / (least_s + LAUNCH_S), slowest, what);
+    return true;
 }
 
 static bool check_matmuls(struct calibrate_job *job) {
     const struct gemm_rows *all = &job->own->rows.gemm;
-    const char *path = job->own->files[MEASUREMENT_GEMM].path;
     struct slowness slow = { 0 };
+    char what[160];
     for (int64_t i = 0; i < all->count; i++) {
         const struct gemm_row *row = &all->rows[i];
         if (!calibrate_own_takes_matmul(row)) continue;
         const struct operator_work work =
             operator_matmul("", PASS_FORWARD, PRECISION_BF16, row->m, row->n, row->k);
-        const double seconds = row->time_us * 1e-6;
-        if (!has_bf16(job, path, row->line)) return false;
-        const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * seconds);
-        if (of_peak > FASTEST_OF_PEAK)
-            return error_at(job->err, path, row->line, 0,
-                            "a matmul of %lld x %lld x %lld in %g us is %.3g times as fast as %s's "
-                            "peak: time_us is in microseconds",
-                            (long long)row->m, (long long)row->n, (long long)row->k, row->time_us,
-                            of_peak, job->own->gpu);
-        weigh(&slow, row->line, seconds / (SLOWEST_MATMUL * (least_s(job, &work) + LAUNCH_S)),
-              "a matmul of %lld x %lld x %lld in %g us", (long long)row->m, (long long)row->n,
-              (long long)row->k, row->time_us);
+        snprintf(what, sizeof what, "a matmul of %lld x %lld x %lld in %g us", (long long)row->m,
+                 (long long)row->n, (long long)row->k, row->time_us);
+        if (!check_kernel(job, MEASUREMENT_GEMM, row->line, &work, row->time_us, SLOWEST_MATMUL,
+                          what, &slow))
+            return false;
     }
-    slow.times *= SLOWEST_MATMUL;
     return refuse_slow(job, MEASUREMENT_GEMM, &slow, "the GPU's peaks and a launch make of it");
 }
 
 static bool check_attentions(struct calibrate_job *job) {
     const struct attention_rows *all = &job->own->rows.attention;
-    const char *path = job->own->files[MEASUREMENT_ATTENTION].path;
     struct slowness slow = { 0 };
+    char what[160];
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
         if (!calibrate_own_whole_attention(row) || strcmp(row->dtype, "bf16") != 0) continue;
         const bool backward = strcmp(row->direction, "bwd") == 0;
-        const char *what = backward ? "a backward of attention" : "an attention";
-        const double tokens = (double)(row->batch * row->seqlen), seconds = row->time_us * 1e-6;
+        const double tokens = (double)(row->batch * row->seqlen);
         const struct operator_work work =
             operator_attention("", backward ? PASS_BACKWARD : PASS_FORWARD, PRECISION_BF16, tokens,
                                tokens * (double)row->seqlen, row->heads_q, row->heads_kv,
                                row->head_dim_qk, row->causal);
-        if (!has_bf16(job, path, row->line)) return false;
-        const double of_peak = work.flop / (job->peaks->bf16_flop_per_s * seconds);
-        if (of_peak > FASTEST_OF_PEAK)
-            return error_at(job->err, path, row->line, 0,
-                            "%s of %lld x %lld tokens with %lld heads of %lld in %g us is %.3g "
-                            "times as fast as %s's peak: time_us is in microseconds",
-                            what, (long long)row->batch, (long long)row->seqlen,
-                            (long long)row->heads_q, (long long)row->head_dim_qk, row->time_us,
-                            of_peak, job->own->gpu);
-        weigh(&slow, row->line, seconds / (SLOWEST_ATTENTION * (least_s(job, &work) + LAUNCH_S)),
-              "%s of %lld x %lld tokens with %lld heads of %lld in %g us", what,
-              (long long)row->batch, (long long)row->seqlen, (long long)row->heads_q,
-              (long long)row->head_dim_qk, row->time_us);
+        snprintf(what, sizeof what, "%s of %lld x %lld tokens with %lld heads of %lld in %g us",
+                 backward ? "a backward of attention" : "an attention", (long long)row->batch,
+                 (long long)row->seqlen, (long long)row->heads_q, (long long)row->head_dim_qk,
+                 row->time_us);
+        if (!check_kernel(job, MEASUREMENT_ATTENTION, row->line, &work, row->time_us,
+                          SLOWEST_ATTENTION, what, &slow))
+            return false;
     }
-    slow.times *= SLOWEST_ATTENTION;
     return refuse_slow(job, MEASUREMENT_ATTENTION, &slow,
                        "the GPU's peaks and a launch make of it");
 }
@@ -127,26 +113,24 @@ static bool check_collectives(struct calibrate_job *job) {
     const double wire = link > 0 ? link : job->peaks->pcie_bytes_per_s;
     const double most = FASTEST_OF_PEAK * (link > 0 ? link : job->peaks->hbm_bytes_per_s);
     struct slowness slow = { 0 };
+    char what[160];
     for (int64_t i = 0; i < all->count; i++) {
         const struct nccl_row *row = &all->rows[i];
         enum operator_kind op;
         if (row->n_gpus < 2 || !(row->time_us > 0) || !fit_collective_op(row->op, &op)) continue;
         const double seconds = row->time_us * 1e-6;
         const double sent = collective_wire_factor(op, (double)row->n_gpus) * row->bytes;
+        snprintf(what, sizeof what, "%s of %g bytes among %lld GPUs in %g us", row->op, row->bytes,
+                 (long long)row->n_gpus, row->time_us);
         if (sent > most * seconds)
             return error_at(job->err, path, row->line, 0,
-                            "%s of %g bytes among %lld GPUs in %g us is %.3g GB/s a GPU, where "
-                            "%s's %s has %g: time_us is in microseconds, bytes are those of the "
-                            "whole buffer",
-                            row->op, row->bytes, (long long)row->n_gpus, row->time_us,
-                            sent / seconds / 1e9, job->own->gpu, link > 0 ? "NVLink" : "memory",
-                            most / FASTEST_OF_PEAK / 1e9);
+                            "%s is %.3g GB/s a GPU, where %s's %s has %g: time_us is in "
+                            "microseconds, bytes are those of the whole buffer",
+                            what, sent / seconds / 1e9, job->own->gpu,
+                            link > 0 ? "NVLink" : "memory", most / FASTEST_OF_PEAK / 1e9);
         if (wire > 0 && row->n_nodes < 2 && row->bytes >= LINK_BYTES_LEAST)
-            weigh(&slow, row->line, wire * seconds / (SLOWEST_LINK * sent),
-                  "%s of %g bytes among %lld GPUs in %g us", row->op, row->bytes,
-                  (long long)row->n_gpus, row->time_us);
+            weigh(&slow, row->line, wire * seconds / sent, SLOWEST_LINK, what);
     }
-    slow.times *= SLOWEST_LINK;
     return refuse_slow(job, MEASUREMENT_NCCL, &slow, "the links at their full rate make of it");
 }
 

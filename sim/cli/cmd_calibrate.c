@@ -521,16 +521,16 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
     for (int64_t i = 1; i < cli->arguments.count; i++) {
         const char *path = cli->arguments.positional[i];
         struct calibrate_check result;
-        if (measurement_is_unpriced(path)) {
-            pass_over(cli, path, skips);
-            continue;
-        }
         if (!calibrate_check_file(cli->arena, cli->scenario_options.directory, o->profile, path,
                                   &result, &err)) {
             cJSON_Delete(object);
             if (rows != NULL) fclose(rows);
             free(text);
             return cli_error(&err);
+        }
+        if (result.format == NULL) {
+            pass_over(cli, path, skips);
+            continue;
         }
         if (rows != NULL) calibrate_check_write(&result, checked_count == 0, rows);
         checked_count++;
