@@ -48,6 +48,7 @@
 
 #include <math.h>
 #include "costmodel/generation.h"
+#include "sim/base/extremes.h"
 
 #define FLASH_BLACKWELL_FORWARD_FLOP_PER_S  361e12
 #define FLASH_BLACKWELL_BACKWARD_FLOP_PER_S 334e12
@@ -83,7 +84,7 @@ static double makespan(int64_t sm_count, int64_t tasks, int64_t per_head, const 
     double end = 0;
     for (int64_t task = 0; task < tasks; task++) {
         const double until = busy[0] + work[task % per_head];
-        end = fmax(end, until);
+        end = greater_of(end, until);
         int64_t at = 0;
         for (int64_t child = 1; child < sm_count; child = 2 * at + 1) {
             if (child + 1 < sm_count && busy[child + 1] < busy[child]) child++;
@@ -99,7 +100,7 @@ static double makespan(int64_t sm_count, int64_t tasks, int64_t per_head, const 
 double attention_ordered_factor(int64_t sm_count, int64_t heads, double length, bool causal,
                                 int64_t *splits) {
     double block_work[BLOCK_LIMIT], work[SM_LIMIT] = { 0 };
-    const int64_t blocks = (int64_t)ceil(fmax(length, 1) / KEY_BLOCK);
+    const int64_t blocks = (int64_t)ceil(greater_of(length, 1) / KEY_BLOCK);
     const int64_t sms = sm_count < SM_LIMIT ? sm_count : SM_LIMIT;
     *splits = 1;
     if (sms < 1 || heads < 1 || heads > WAVES_COUNTED * sms) return 1;
@@ -117,7 +118,7 @@ double attention_ordered_factor(int64_t sm_count, int64_t heads, double length, 
     const double apart = blocks <= BLOCK_LIMIT && blocks * heads <= TASKS_COUNTED
                              ? makespan(sms, blocks * heads, blocks, block_work)
                              : even;
-    return fmax(makespan(sms, *splits * heads, *splits, work) / apart, 1);
+    return greater_of(makespan(sms, *splits * heads, *splits, work) / apart, 1);
 }
 
 /* Seconds of traffic beside the kernel's own; its compute goes up in place. */
@@ -127,7 +128,7 @@ static double fixed_order(struct price *p, const struct operator_work *work, con
     if (flash) {
         /* Key blocks: of cross attention, whose length is that of its keys too. */
         const double keys = work->key_token_sum > 0 ? work->key_token_sum : work->token_sum;
-        const int64_t heads = llround((double)work->heads * keys / fmax(length, 1));
+        const int64_t heads = llround((double)work->heads * keys / greater_of(length, 1));
         int64_t splits;
         p->compute_s *=
             attention_ordered_factor(gpu->sm_count, heads, length, work->causal, &splits);
@@ -159,8 +160,8 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
     double moved_s = 0;
     if (stands_in || (flash_2 && generation == GENERATION_BLACKWELL))
         p->compute_s =
-            fmax(p->compute_s, work->flop / (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
-                                                     : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
+            greater_of(p->compute_s, work->flop / (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
+                                                           : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
     else if (flash_2 && generation == GENERATION_HOPPER)
         p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
     if (first) p->compute_s *= FLASH_1;
@@ -174,7 +175,7 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
         moved_s = fixed_order(p, work, gpu, moved_bytes_per_s, generation, flash);
         p->inside_range = false;
     }
-    p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+    p->seconds = p->launch_s + greater_of(p->compute_s, p->memory_s);
     p->efficiency *= before_s / p->seconds;
     return moved_s;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include "costmodel/generation.h"
+#include "sim/base/extremes.h"
 
 #define NIC_EFFICIENCY_DEFAULT 0.90
 /* Between nodes of eight V100 NCCL ran a ring: 9.24 GB/s at best of two nodes and one NIC of 12.5
@@ -98,8 +99,8 @@ static double across_wire_bytes(const struct collective_rates *rates, enum opera
     switch (op) {
     case OPERATOR_ALL_REDUCE: {
         const double nic_bytes_per_s = rates->nic_efficiency * rates->one_nic_bytes_per_s;
-        const double outrun = fmax(nic_bytes_per_s / rates->tree_nic_bytes_per_s, 1);
-        return trees ? fmin(bytes * outrun, ring_bytes) : ring_bytes;
+        const double outrun = greater_of(nic_bytes_per_s / rates->tree_nic_bytes_per_s, 1);
+        return trees ? lesser_of(bytes * outrun, ring_bytes) : ring_bytes;
     }
     case OPERATOR_ALL_TO_ALL:
         return bytes * inside * (rank_count - inside) / rank_count;
@@ -124,15 +125,16 @@ static double across_share_bytes_per_s(const struct collective_rates *rates, enu
                                        const struct communicator *g) {
     const double group_count = g->groups_per_node > 0 ? (double)g->groups_per_node : 1;
     const double flow_max = op == OPERATOR_ALL_REDUCE ? ALL_REDUCE_RANKS : INFINITY;
-    const double flow_count = op == OPERATOR_SEND ? 1 : fmin((double)g->ranks_per_node, flow_max);
+    const double flow_count =
+        op == OPERATOR_SEND ? 1 : lesser_of((double)g->ranks_per_node, flow_max);
     const double efficiency = op == OPERATOR_SEND ? SEND_NIC_EFFICIENCY : rates->nic_efficiency;
     /* Two ports a GPU serve one rank together; a message stays on one. */
     const double rank_nic_bytes_per_s =
         op == OPERATOR_SEND
             ? rates->one_nic_bytes_per_s
-            : fmax(rates->one_nic_bytes_per_s, rates->network.nic_bytes_per_s_per_gpu);
+            : greater_of(rates->one_nic_bytes_per_s, rates->network.nic_bytes_per_s_per_gpu);
     return efficiency *
-           fmin(rates->node_nic_bytes_per_s / group_count, flow_count * rank_nic_bytes_per_s);
+           lesser_of(rates->node_nic_bytes_per_s / group_count, flow_count * rank_nic_bytes_per_s);
 }
 
 /* Share of a GPU's links that a group can use where they go straight from GPU to GPU. Four GPUs
@@ -141,7 +143,7 @@ static double across_share_bytes_per_s(const struct collective_rates *rates, enu
  * one. */
 static double mesh_share(int64_t mesh_gpus, int64_t ranks) {
     if (mesh_gpus == 8) return ranks == 2 ? 1.0 / 6 : ranks <= 4 ? 4.0 / 6 : 1;
-    return fmin((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
+    return lesser_of((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
 }
 
 /* The tables are of nodes with a switch. */
@@ -155,7 +157,7 @@ static double node_collective_s(const struct collective_rates *rates, enum opera
     if (mesh_gpus < 2) return switched_s;
     const double start_s = collective_latency_s(curves, op, rank_count),
                  share = mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
-    return start_s + fmax(switched_s - start_s, 0) / share;
+    return start_s + greater_of(switched_s - start_s, 0) / share;
 }
 
 /* Groups that cross from one processor to the other at once share what links them. One alone is in
@@ -175,13 +177,13 @@ static struct price price_inside(const struct collective_rates *rates, enum oper
     const double alone_s =
         node_collective_s(rates, op, g->rank_count, bytes, &inside_range, &nearest);
     const double latency_s = collective_latency_s(curves, op, g->rank_count);
-    const double seconds = fmax(alone_s, latency_s + shared_socket_s(rates, op, bytes, g));
+    const double seconds = greater_of(alone_s, latency_s + shared_socket_s(rates, op, bytes, g));
     const double wire_bytes = bytes * collective_wire_factor(op, (double)g->rank_count);
     return (struct price){
         .seconds = seconds,
         .network_s = seconds,
         /* In-switch reduction sends less than the ring that bus bandwidth is defined by. */
-        .efficiency = fmin(wire_bytes / (seconds * rates->link_bytes_per_s), 1),
+        .efficiency = lesser_of(wire_bytes / (seconds * rates->link_bytes_per_s), 1),
         .band_fraction = nearest->band_fraction * (inside_range ? 1 : 2),
         .bound = 2 * latency_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
         .inside_range = inside_range,
@@ -210,7 +212,7 @@ static struct price price_across(const struct collective_rates *rates, enum oper
     const double hops_s =
         across_hop_count(op, (double)g->node_count) * rates->network.nic_latency_s;
     const double together_s = shared_node ? collective_latency_s(curves, op, g->rank_count) : 0;
-    const double latency_s = fmax(start_s + hops_s, together_s);
+    const double latency_s = greater_of(start_s + hops_s, together_s);
     double inside_s = 0;
     if (shared_node) {
         const double node_s =
@@ -218,7 +220,7 @@ static struct price price_across(const struct collective_rates *rates, enum oper
         inside_s = latency_s + (node_s - start_s) * inside_wire_ratio(op, g);
     }
     const double fill_s =
-        shared_node ? node_collective_s(rates, op, g->ranks_per_node, fmin(bytes, FILL_BYTES),
+        shared_node ? node_collective_s(rates, op, g->ranks_per_node, lesser_of(bytes, FILL_BYTES),
                                         &inside_range, &nearest) -
                           start_s
                     : 0;
@@ -230,12 +232,12 @@ static struct price price_across(const struct collective_rates *rates, enum oper
                                                       (double)g->ranks_per_node,
                                                       op == OPERATOR_ALL_REDUCE ? FABRIC_PASSES : 1)
                                   : latency_s + fill_s;
-    const double seconds = fmax(inside_s, overhead_s + wire_s);
+    const double seconds = greater_of(inside_s, overhead_s + wire_s);
     const bool near = g->node_count <= ACROSS_NODES_MEASURED;
     return (struct price){
         .seconds = seconds,
         .network_s = seconds,
-        .efficiency = fmin(wire_s / seconds, 1),
+        .efficiency = lesser_of(wire_s / seconds, 1),
         .band_fraction = near ? ACROSS_BAND_FRACTION : ACROSS_FAR_BAND_FRACTION,
         .bound = 2 * overhead_s > seconds ? PRICE_LAUNCH : PRICE_NETWORK,
         .inside_range = near,

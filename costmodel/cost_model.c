@@ -24,6 +24,7 @@
 #include "costmodel/hardware.h"
 #include "costmodel/stack.h"
 #include "costmodel/step_band.h"
+#include "sim/base/extremes.h"
 
 /* Of the fp32 peak without tensor cores, by batched matmuls whose operands do not start on 16
  * bytes. Fitted to two of BLOOM's trial runs on A100, heads of 450 in fp16 and of 150 in bf16
@@ -299,7 +300,7 @@ static enum price_bound bound_of(double launch_s, double compute_s, double memor
 static struct price kernel_price(const struct kernel_terms *terms, double peak_flop_per_s,
                                  double hbm_bytes_per_s, const struct operator_work *work) {
     struct price p = {
-        .seconds = terms->launch_s + fmax(terms->compute_s, terms->memory_s),
+        .seconds = terms->launch_s + greater_of(terms->compute_s, terms->memory_s),
         .launch_s = terms->launch_s,
         .compute_s = terms->compute_s,
         .memory_s = terms->memory_s,
@@ -309,7 +310,7 @@ static struct price kernel_price(const struct kernel_terms *terms, double peak_f
     p.efficiency = p.compute_s >= p.memory_s ? work->flop / (p.seconds * peak_flop_per_s)
                                              : work->memory_bytes / (p.seconds * hbm_bytes_per_s);
     /* An L2 hit can beat HBM; as a fraction of the bound that is 1. */
-    p.efficiency = fmin(p.efficiency, 1);
+    p.efficiency = lesser_of(p.efficiency, 1);
     return p;
 }
 
@@ -365,7 +366,7 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
                       : matmul_settled_s(curve, PRECISION_BF16, peak, work->flop, work->k);
         if (settled_s > terms.compute_s && settled_s > terms.memory_s)
             source = curve->settled_source;
-        terms.compute_s = fmax(terms.compute_s, settled_s);
+        terms.compute_s = greater_of(terms.compute_s, settled_s);
     }
     terms.compute_s *= recipe_time(model, curve, work);
     const double peak_fp32 = model->gpu.peak_flop_per_s[PRECISION_FP32];
@@ -400,7 +401,7 @@ static struct price price_attention(const struct cost_model *model,
     p.source = nearest->source;
     p.band_fraction = work->pass == PASS_FORWARD
                           ? nearest->band_fraction
-                          : fmax(nearest->band_fraction, curves->backward_band_fraction);
+                          : greater_of(nearest->band_fraction, curves->backward_band_fraction);
     if (!p.inside_range) p.band_fraction *= 2;
     return p;
 }
@@ -514,7 +515,7 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
     const double traffic = stack_traffic_factor(stack, work);
     if (traffic != 1) {
         p->memory_s *= traffic;
-        p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+        p->seconds = p->launch_s + greater_of(p->compute_s, p->memory_s);
     }
     const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
     const double factor =
@@ -524,7 +525,7 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
     p->compute_s *= factor;
     p->memory_s *= factor;
     p->network_s *= factor;
-    if (factor > 0) p->efficiency = fmin(p->efficiency / (factor * traffic), 1);
+    if (factor > 0) p->efficiency = lesser_of(p->efficiency / (factor * traffic), 1);
 }
 
 /* ---- rules ---- */
@@ -550,7 +551,7 @@ static void price_scale(struct price *p, double factor) {
     p->compute_s *= factor;
     p->memory_s *= factor;
     p->network_s *= factor;
-    if (factor > 0) p->efficiency = fmin(p->efficiency / factor, 1);
+    if (factor > 0) p->efficiency = lesser_of(p->efficiency / factor, 1);
 }
 
 /* One of the terms was set; efficiency is again that of the bound. */
@@ -564,11 +565,11 @@ static void rule_kernel(const struct cost_model *model, const struct operator_wo
         p->compute_s = work->flop / (rule->value * peak);
     else
         p->memory_s = work->memory_bytes / (rule->value * hbm);
-    p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
+    p->seconds = p->launch_s + greater_of(p->compute_s, p->memory_s);
     p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
     const double ideal_s =
         p->compute_s >= p->memory_s ? work->flop / peak : work->memory_bytes / hbm;
-    p->efficiency = p->seconds > 0 ? fmin(ideal_s / p->seconds, 1) : 1;
+    p->efficiency = p->seconds > 0 ? lesser_of(ideal_s / p->seconds, 1) : 1;
 }
 
 static void rule_collective(const struct cost_model *model, const struct operator_work *work,
@@ -581,7 +582,7 @@ static void rule_collective(const struct cost_model *model, const struct operato
                   rule->value
             : ideal_s / rule->value;
     p->bound = PRICE_NETWORK;
-    p->efficiency = fmin(ideal_s / p->seconds, 1);
+    p->efficiency = lesser_of(ideal_s / p->seconds, 1);
 }
 
 static void wait_for_ranks(const struct operator_work *work, struct price *p) {
@@ -599,8 +600,8 @@ static void add_launches(const struct stack *stack, const struct operator_work *
     const double alone_s = p->seconds;
     if (streams && stack != NULL && !isnan(stack->launch_gap_s)) p->launch_s = stack->launch_gap_s;
     p->launch_s += UNPRICED_KERNELS_S / (double)(work->pieces > 1 ? work->pieces : 1);
-    p->seconds = p->launch_s + fmax(p->compute_s, p->memory_s);
-    p->efficiency = fmin(p->efficiency * alone_s / p->seconds, 1);
+    p->seconds = p->launch_s + greater_of(p->compute_s, p->memory_s);
+    p->efficiency = lesser_of(p->efficiency * alone_s / p->seconds, 1);
     p->bound = bound_of(p->launch_s, p->compute_s, p->memory_s);
 }
 
@@ -686,7 +687,7 @@ double cost_model_moving_s(const struct cost_model *model, const struct operator
     bool inside_range;
     const double moving_s = collective_inside_s(&model->efficiency.collectives, work->kind, ranks,
                                                 work->network_bytes, &inside_range, &nearest);
-    return fmin(whole_s, moving_s);
+    return lesser_of(whole_s, moving_s);
 }
 
 int64_t cost_model_variant_count(const struct cost_model *model) {

@@ -29,10 +29,29 @@
 #include "costmodel/efficiency.h"
 
 #include <math.h>
+#include "sim/base/extremes.h"
 
 #define ATTENTION_POWER_ONSET_S    1e-3
 #define ATTENTION_POWER_FLOOR      0.7
 #define SCALED_LINKS_BAND_FRACTION 0.25 /* as of shipped tables that are scaled (calibrate.c) */
+
+/* ceil() of 0 to 2^51 without its call and without a branch: adding 2^52 rounds to a whole. */
+static inline double whole_up(double x) {
+    const double rounded = x + 0x1p52 - 0x1p52;
+    return rounded + (rounded < x ? 1 : 0);
+}
+
+/* The last of the first `count` points that is not above x, x not below the first. Halved without a
+ * branch, which would be mispredicted. */
+static inline int64_t cell_of(const double *at, int64_t count, double x) {
+    int64_t low = 0;
+    while (count > 1) {
+        const int64_t half = count / 2;
+        low += at[low + half] <= x ? half : 0;
+        count -= half;
+    }
+    return low;
+}
 
 /* The cell that holds x, and how far x stands in it (0..1, clamped). */
 static int64_t axis_cell(const struct log_axis *axis, double x, double *fraction, bool *inside) {
@@ -47,42 +66,33 @@ static int64_t axis_cell(const struct log_axis *axis, double x, double *fraction
         *fraction = 1;
         return last - 1;
     }
-    int64_t low = 0, high = last;
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-        if (at[middle] <= x)
-            low = middle;
-        else
-            high = middle;
-    }
+    const int64_t low = cell_of(at, last, x);
     *fraction = (x - at[low]) / (at[low + 1] - at[low]);
     return low;
 }
 
 double correction_ratio(const struct correction_table *table, const double *log2_sizes,
                         bool *inside_range) {
-    double ratio = 0;
-    int64_t base = 0, stride[3], cell[3];
-    double fraction[3];
     if (table->axis_count == 0) {
         *inside_range = false;
         return 0;
     }
+    /* An axis that the table lacks is one of a single point. */
+    int64_t base = 0, stride[3] = { 0 };
+    double fraction[3] = { 0 };
     for (int64_t a = table->axis_count - 1, s = 1; a >= 0; a--) {
-        cell[a] = axis_cell(&table->axes[a], log2_sizes[a], &fraction[a], inside_range);
+        base += s * axis_cell(&table->axes[a], log2_sizes[a], &fraction[a], inside_range);
         stride[a] = table->axes[a].count > 1 ? s : 0;
-        base += cell[a] * s;
         s *= table->axes[a].count;
     }
-    for (int corner = 0; corner < 1 << table->axis_count; corner++) {
-        double weight = 1;
-        int64_t at = base;
-        for (int64_t a = 0; a < table->axis_count; a++) {
-            const bool upper = (corner >> a) & 1;
-            weight *= upper ? fraction[a] : 1 - fraction[a];
-            at += upper ? stride[a] : 0;
-        }
-        if (weight > 0) ratio += weight * (double)table->log_ratio[at];
+    double ratio = 0;
+    for (int corner = 0; corner < 8; corner++) {
+        const int u = corner & 1, v = (corner >> 1) & 1, w = corner >> 2;
+        const double weight = (u ? fraction[0] : 1 - fraction[0]) *
+                              (v ? fraction[1] : 1 - fraction[1]) *
+                              (w ? fraction[2] : 1 - fraction[2]);
+        const int64_t at = base + (u ? stride[0] : 0) + (v ? stride[1] : 0) + (w ? stride[2] : 0);
+        ratio += weight * (double)table->log_ratio[at];
     }
     return ratio;
 }
@@ -105,26 +115,28 @@ static double attention_at_power_s(double slope, double kernel_s) {
  * quarter, a split's cost and its least depth are judged, not published: none or twice of each
  * leaves A100's shapes, each predicted without itself, at 2.7 to 2.9 % where these have 2.8. */
 static double wave_waste(double m, double n, double k, double slots) {
-    static const struct {
-        double rows, columns, cost;
-    } tiles[] = {
-        { 128, 256, 1 },   { 256, 128, 1 },   { 128, 128, 1 + 1. / 12 },
-        { 64, 128, 1.25 }, { 128, 64, 1.25 }, { 64, 64, 1 + 5. / 12 },
-    };
-    static const struct { double parts, cost; } splits[] = { { 1, 1 }, { 2, 1.1 }, { 4, 1.2 } };
+    enum { TILES = 6, SPLITS = 3 };
+    static const double rows[TILES] = { 128, 256, 128, 64, 128, 64 },
+                        columns[TILES] = { 256, 128, 128, 128, 64, 64 },
+                        tile_cost[TILES] = { 1, 1, 1 + 1. / 12, 1.25, 1.25, 1 + 5. / 12 },
+                        parts[SPLITS] = { 1, 2, 4 }, split_cost[SPLITS] = { 1, 1.1, 1.2 };
     const double split_depth_min = 512;
-    double least = INFINITY;
-    for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
-        const double tile_count = ceil(m / tiles[t].rows) * ceil(n / tiles[t].columns);
-        const double wave_results = tiles[t].rows * tiles[t].columns * slots * tiles[t].cost;
-        for (size_t s = 0; s < sizeof splits / sizeof splits[0]; s++) {
-            const double parts = splits[s].parts;
-            if (parts > 1 && k < split_depth_min * parts) break;
-            const double waves = ceil(tile_count * parts / slots);
-            least = fmin(least, waves / parts * wave_results * splits[s].cost);
+    double tile_count[TILES], wave_results[TILES], least[TILES], of_all = INFINITY;
+    for (int t = 0; t < TILES; t++) {
+        tile_count[t] = whole_up(m / rows[t]) * whole_up(n / columns[t]);
+        wave_results[t] = rows[t] * columns[t] * slots * tile_cost[t];
+        least[t] = INFINITY;
+    }
+    for (int s = 0; s < SPLITS && (s == 0 || k >= split_depth_min * parts[s]); s++) {
+        for (int t = 0; t < TILES; t++) {
+            const double waves = whole_up(tile_count[t] * parts[s] / slots);
+            const double results = waves / parts[s] * wave_results[t] * split_cost[s];
+            least[t] = results < least[t] ? results : least[t];
         }
     }
-    return least / (m * n);
+    for (int t = 0; t < TILES; t++)
+        of_all = least[t] < of_all ? least[t] : of_all;
+    return of_all / (m * n);
 }
 
 /* A value is read in bf16 and written in fp8. */
@@ -150,7 +162,7 @@ double matmul_kernel_s(const struct matmul_curve *curve, double peak_flop_per_s,
     terms->launch_s = (curve->launch_s + cast_s) * factor;
     terms->compute_s = compute_s * factor;
     terms->memory_s = memory_s * factor;
-    return terms->launch_s + fmax(terms->compute_s, terms->memory_s);
+    return terms->launch_s + greater_of(terms->compute_s, terms->memory_s);
 }
 
 double matmul_settled_s(const struct matmul_curve *curve, enum precision precision,
@@ -222,16 +234,17 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
         terms->compute_s += share * (upper_s - terms->compute_s);
     }
     if (!forward) {
-        const double wide = fmin(fmax((double)work->head_dim / WIDE_HEAD_FROM - 1, 0), 1);
+        const double wide =
+            lesser_of(greater_of((double)work->head_dim / WIDE_HEAD_FROM - 1, 0), 1);
         terms->compute_s = attention_at_power_s(
             all->backward_power_slope, terms->compute_s * (1 + all->backward_length_half / length) *
                                            (1 + all->backward_rows_half / (head_count * length)) *
-                                           (1 + wide * fmax(all->backward_wide_time - 1, 0)) /
+                                           (1 + wide * greater_of(all->backward_wide_time - 1, 0)) /
                                            all->backward_factor);
     }
     terms->memory_s = work->memory_bytes / hbm_bytes_per_s;
     terms->launch_s = low->launch_s + share * (high->launch_s - low->launch_s);
-    return terms->launch_s + fmax(terms->compute_s, terms->memory_s);
+    return terms->launch_s + greater_of(terms->compute_s, terms->memory_s);
 }
 
 double collective_wire_factor(enum operator_kind op, double rank_count) {
@@ -262,16 +275,9 @@ static double table_s(const struct collective_table *t, double bytes, bool *insi
                    collective_wire_factor((enum operator_kind)t->op, (double)t->rank_count) /
                    t->plateau_bytes_per_s;
     }
-    int64_t low = 0, high = last;
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-        if (t->log2_bytes[middle] <= x)
-            low = middle;
-        else
-            high = middle;
-    }
-    const double share = (x - t->log2_bytes[low]) / (t->log2_bytes[high] - t->log2_bytes[low]);
-    return exp(t->log_s[low] + share * (t->log_s[high] - t->log_s[low]));
+    const int64_t low = cell_of(t->log2_bytes, last, x);
+    const double share = (x - t->log2_bytes[low]) / (t->log2_bytes[low + 1] - t->log2_bytes[low]);
+    return exp(t->log_s[low] + share * (t->log_s[low + 1] - t->log_s[low]));
 }
 
 /* The tables at or around a rank count; *high is NULL where no larger one is. */
@@ -312,7 +318,7 @@ static double latency_beyond_s(enum operator_kind op, const struct collective_ta
     const double from = (double)before->rank_count, to = (double)last->rank_count;
     const double steps = op == OPERATOR_ALL_REDUCE ? log(rank_count / to) / log(to / from)
                                                    : (rank_count - to) / (to - from);
-    return last->latency_s + steps * fmax(last->latency_s - before->latency_s, 0);
+    return last->latency_s + steps * greater_of(last->latency_s - before->latency_s, 0);
 }
 
 double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,
@@ -337,10 +343,11 @@ static void scale_links(struct collective_curves *curves, double link_ratio, str
         *table = curves->tables[t];
         if (table->own_links) continue;
         for (int64_t i = 0; i < table->count; i++)
-            table->log_s[i] = log(table->latency_s +
-                                  fmax(exp(table->log_s[i]) - table->latency_s, 0) / link_ratio);
+            table->log_s[i] =
+                log(table->latency_s +
+                    greater_of(exp(table->log_s[i]) - table->latency_s, 0) / link_ratio);
         table->plateau_bytes_per_s *= link_ratio;
-        table->band_fraction = fmax(table->band_fraction, SCALED_LINKS_BAND_FRACTION);
+        table->band_fraction = greater_of(table->band_fraction, SCALED_LINKS_BAND_FRACTION);
         table->source = arena_format(arena, "%s, scaled to this GPU's links", table->source);
     }
     curves->tables = tables;

@@ -35,6 +35,8 @@ static_assert(sizeof kind_names / sizeof kind_names[0] == OPERATOR_KIND_COUNT, "
 
 static const char *const form_names[] = {
     [FORM_OTHER] = "other",
+    [FORM_STATED] = "stated",
+    [FORM_SOFTMAX_STEPS] = "softmax-steps",
     [FORM_LAYER_NORM] = "layer-norm",
     [FORM_RMS_NORM] = "rms-norm",
     [FORM_GELU] = "gelu",
@@ -111,17 +113,9 @@ double precision_bytes(enum precision precision) {
     return precisions[precision].bytes;
 }
 
-bool precision_is_quantised(enum precision precision) {
-    return precision == PRECISION_FP8 || precision == PRECISION_FP4;
-}
-
 const char *communicator_kind_name(enum communicator_kind kind) {
     ballast_check((unsigned)kind < COMMUNICATOR_KIND_COUNT);
     return communicator_names[kind];
-}
-
-bool operator_is_collective(enum operator_kind kind) {
-    return kind >= OPERATOR_ALL_REDUCE && kind <= OPERATOR_SEND;
 }
 
 static double written_bytes(enum precision precision) {

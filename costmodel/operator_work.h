@@ -59,6 +59,8 @@ enum fp8_recipe {
 /* What a memory-bound operator computes, where frameworks run different kernels for it. */
 enum operator_form {
     FORM_OTHER,
+    FORM_STATED,        /* a copy or sum whose bytes the stack or the backend states */
+    FORM_SOFTMAX_STEPS, /* softmax in several kernels, whose bytes are counted one by one */
     FORM_LAYER_NORM,
     FORM_RMS_NORM,
     FORM_GELU,       /* either formula, as the library has it in one kernel */
@@ -70,7 +72,8 @@ enum operator_form {
     FORM_SOFTMAX,                /* scale, mask and softmax of unfused attention */
     FORM_CAUSAL_SOFTMAX,         /* the same of scores up to the diagonal */
     FORM_DROPPED_CAUSAL_SOFTMAX, /* with dropout behind it, which a stack may do in one kernel */
-    FORM_COUNT
+    FORM_COUNT,
+    FORM_FIRST_KERNEL = FORM_LAYER_NORM /* from here on a stack may state what its own moves */
 };
 
 /* Which group of ranks a collective runs in. */
@@ -131,10 +134,14 @@ extern const char *const fp8_recipe_names[];
 /* Of an element, scales included: 0.5625 for fp4. */
 double precision_bytes(enum precision precision);
 /* Matmul operands of fewer than 16 bits: everything else of a module then runs in bf16. */
-bool precision_is_quantised(enum precision precision);
+static inline bool precision_is_quantised(enum precision precision) {
+    return precision == PRECISION_FP8 || precision == PRECISION_FP4;
+}
 const char *communicator_kind_name(enum communicator_kind kind);
 /* Moves bytes between ranks (point to point counts too). */
-bool operator_is_collective(enum operator_kind kind);
+static inline bool operator_is_collective(enum operator_kind kind) {
+    return kind >= OPERATOR_ALL_REDUCE && kind <= OPERATOR_SEND;
+}
 
 /* Fills flop and memory_bytes from shape. m, n, k must be positive. A weight gradient reads and
  * writes its result in fp32 (accumulation fused into the matmul); every other result is written

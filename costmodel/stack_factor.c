@@ -218,16 +218,20 @@ double stack_slowest_gpu_time(int64_t gpu_count) {
     return 1 + SPEED_DEVIATION * gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25));
 }
 
-/* Copies and sums whose bytes the stack or the backend states, not the fused kernel's: what a
- * stack says of activation, residual and dropout is not of these. */
-static bool counted_as_it_runs(const char *name) {
-    static const char *const names[] = { "linear gradients", "gradient accumulation",
-                                         "copies of gathered weights",
-                                         "copies of reduced gradients",
-                                         "passes over whole gradients" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
+static double elementwise_traffic(const struct stack *stack, enum operator_form form) {
+    switch (form) {
+    case FORM_STATED:
+        return 1;
+    case FORM_ROTARY:
+        return stack->rotary_traffic;
+    case FORM_SOFTMAX_STEPS:
+    case FORM_SOFTMAX:
+    case FORM_CAUSAL_SOFTMAX:
+    case FORM_DROPPED_CAUSAL_SOFTMAX:
+        return stack->softmax_traffic;
+    default:
+        return stack->elementwise_traffic;
+    }
 }
 
 double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
@@ -241,10 +245,7 @@ double stack_traffic_factor(const struct stack *stack, const struct operator_wor
     case OPERATOR_NORM:
         return work->pass == PASS_FORWARD ? stack->norm_traffic : stack->norm_backward_traffic;
     case OPERATOR_ELEMENTWISE:
-        if (counted_as_it_runs(work->name)) return 1;
-        if (strcmp(work->name, "attention softmax") == 0) return stack->softmax_traffic;
-        return strcmp(work->name, "rotary") == 0 ? stack->rotary_traffic
-                                                 : stack->elementwise_traffic;
+        return elementwise_traffic(stack, work->form);
     case OPERATOR_LOSS:
         return stack->loss_traffic;
     case OPERATOR_OPTIMIZER:

@@ -392,13 +392,13 @@ static bool read_kernel_traffic(const struct json *json, const cJSON *forms, str
         return json_error(json, forms, err, NULL, "must be an object: kernel, then its traffic");
     const cJSON *item;
     cJSON_ArrayForEach(item, forms) {
-        int form = FORM_OTHER + 1;
+        int form = FORM_FIRST_KERNEL;
         while (form < FORM_COUNT && strcmp(operator_form_name(form), item->string) != 0)
             form++;
         if (form == FORM_COUNT) {
             const char *hint = "one of:";
-            for (int known = FORM_OTHER + 1; known < FORM_COUNT; known++)
-                hint = arena_format(arena, "%s%s %s", hint, known > FORM_OTHER + 1 ? "," : "",
+            for (int known = FORM_FIRST_KERNEL; known < FORM_COUNT; known++)
+                hint = arena_format(arena, "%s%s %s", hint, known > FORM_FIRST_KERNEL ? "," : "",
                                     operator_form_name((enum operator_form)known));
             return json_error(json, item, err, hint, "is no kernel");
         }

@@ -122,7 +122,7 @@ static void softmax(const struct naive_attention *a) {
     const double one = forward ? 2 * element : 3 * element;
     const double apart = 2 * cast + (forward ? 2 : 3) * whole + (a->d->causal ? 2 * whole : 0);
     if (a->d->writes_softmax)
-        stream_scores(a, "attention softmax", FORM_OTHER, apart);
+        stream_scores(a, "attention softmax", FORM_SOFTMAX_STEPS, apart);
     else
         stream_scores(a, "attention softmax", softmax_form(a), one);
 }

@@ -299,10 +299,12 @@ void emit_linear_gradients(struct emitter *e, const struct half_names *half) {
         columns += (attention ? 2 : gated ? 1 : 0) * 3 * (double)d->module->hidden;
     else if (attention)
         columns += 2 * (double)out;
-    if (columns > 0)
-        emit_operator(e, operator_streaming("linear gradients", OPERATOR_ELEMENTWISE, PASS_BACKWARD,
-                                            e->activation,
-                                            emit_gathered_bytes(e, d->tokens, 1) * columns));
+    if (!(columns > 0)) return;
+    struct operator_work work =
+        operator_streaming("linear gradients", OPERATOR_ELEMENTWISE, PASS_BACKWARD, e->activation,
+                           emit_gathered_bytes(e, d->tokens, 1) * columns);
+    work.form = FORM_STATED;
+    emit_operator(e, work);
 }
 
 void emit_enter_backward(struct emitter *e, const struct half_names *half) {

@@ -285,8 +285,9 @@ static int64_t moved_ns(const struct step_model *m, struct outer_call call, cons
                         double bytes) {
     const struct communicator alone = { 1, 1, 1, 1 };
     if (bytes <= 0) return 0;
-    const struct operator_work work =
+    struct operator_work work =
         operator_streaming(name, OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32, bytes);
+    work.form = FORM_STATED;
     return outer_ns(m, call, &work, &alone);
 }
 

@@ -269,6 +269,25 @@ static void test_kernel_traffic(void **state) {
                      stack_traffic_factor(stack, &kernel), cases[i].want);
     }
     arena_destroy(arena);
+    /* rotary, softmax in one kernel or several, the other element-wise ones; stated bytes stay */
+    const struct stack usual = { .elementwise_traffic = 1.5,
+                                 .rotary_traffic = 4,
+                                 .softmax_traffic = 5 };
+    static const struct {
+        enum operator_form form;
+        double traffic;
+    } kernels[] = { { FORM_OTHER, 1.5 },        { FORM_SWIGLU, 1.5 },
+                    { FORM_ROTARY, 4 },         { FORM_SOFTMAX, 5 },
+                    { FORM_CAUSAL_SOFTMAX, 5 }, { FORM_DROPPED_CAUSAL_SOFTMAX, 5 },
+                    { FORM_SOFTMAX_STEPS, 5 },  { FORM_STATED, 1 } };
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        struct operator_work kernel =
+            operator_streaming("k", OPERATOR_ELEMENTWISE, PASS_FORWARD, PRECISION_BF16, 1e9);
+        kernel.form = kernels[i].form;
+        if (stack_traffic_factor(&usual, &kernel) != kernels[i].traffic)
+            fail_msg("%s: got %g, want %g", operator_form_name(kernels[i].form),
+                     stack_traffic_factor(&usual, &kernel), kernels[i].traffic);
+    }
     /* one that leaves out what is masked tells nothing of an encoder's */
     const struct stack half = { .softmax_traffic = 1.25,
                                 .kernel_traffic = { [FORM_CAUSAL_SOFTMAX] = { 0.75, 0.67 } } };
@@ -334,20 +353,6 @@ static void test_prices(void **state) {
     const struct price a = cost_model_price(plain, &norm, NULL),
                        b = cost_model_price(with, &norm, NULL);
     assert_true(fabs(b.seconds - 1.1 * (a.launch_s + 2 * a.memory_s)) < 1e-12);
-    /* rotary, softmax and other element-wise kernels by their names; stated bytes as they are */
-    static const struct {
-        const char *name;
-        double traffic;
-    } kernels[] = { { "activation", 1.5 },          { "rotary", 4 },
-                    { "attention softmax", 5 },     { "linear gradients", 1 },
-                    { "gradient accumulation", 1 }, { "copies of reduced gradients", 1 } };
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
-        const struct operator_work kernel = operator_streaming(
-            kernels[i].name, OPERATOR_ELEMENTWISE, PASS_FORWARD, PRECISION_BF16, 1e9);
-        if (stack_traffic_factor(stack, &kernel) != kernels[i].traffic)
-            fail_msg("%s: got %g, want %g", kernels[i].name, stack_traffic_factor(stack, &kernel),
-                     kernels[i].traffic);
-    }
     const struct operator_work backward =
         operator_streaming("n", OPERATOR_NORM, PASS_BACKWARD, PRECISION_BF16, 1e9);
     const struct price c = cost_model_price(plain, &backward, NULL),

@@ -434,8 +434,10 @@ static void test_linear_gradients(void **state) {
         double got[2] = { 0, 0 };
         int count = 0;
         for (int64_t k = 0; k < list.count; k++)
-            if (strcmp(list.operators[k].name, "linear gradients") == 0)
+            if (strcmp(list.operators[k].name, "linear gradients") == 0) {
+                assert_int_equal(list.operators[k].form, FORM_STATED);
                 got[count++] = list.operators[k].memory_bytes / (2 * (double)shape.language_tokens);
+            }
         /* the MLP's comes first in backward */
         const double mlp = cases[i].mlp > 0 ? got[0] : 0;
         const double attention = cases[i].mlp > 0 ? got[1] : got[0];
