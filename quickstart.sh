@@ -103,7 +103,7 @@ set_up() {
         stop "$(command -v cmake) is version $version and $cmake_needed or newer is needed, as in Debian 12."
 }
 
-# $1: a preset of CMakePresets.json, $2: its build folder.
+# $1: a preset of CMakePresets.json, $2: its build folder; then what cmake is told besides.
 build() {
     local preset=$1 folder=$2 output fresh=()
     check_folder "$folder"
@@ -112,7 +112,7 @@ build() {
         ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt"; then
         fresh=(--fresh)
     fi
-    output=$(cmake --preset "$preset" "${fresh[@]}" 2>&1) || {
+    output=$(cmake --preset "$preset" "${fresh[@]}" "${@:3}" 2>&1) || {
         printf '%s\n' "$output" >&2
         stop "cmake could not configure $folder; its reason is above."
     }

@@ -17,6 +17,7 @@
 #include "sim/base/random.h"
 #include "sim/policy/partition/partition.h"
 #include "sim/replay/job.h"
+#include "tests/unit/scenario/shared_cache.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 
@@ -56,7 +57,9 @@ static inline struct partition_job fixture_job(const char *model, const char *la
              "  \"training\": { \"global_batch\": { \"micro_batches\": %ld } },"
              "  \"policy\": { %s } }",
              model, samples, (long)gpus, layout, (long)micro_batches, policy);
-    struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    struct scenario_options options = { .directory = SCENARIOS,
+                                        .overrides = overrides,
+                                        .cache = shared_cache() };
     struct error err = { 0 };
     struct json *json = json_parse("x.json", text, strlen(text), &err);
     struct partition_job p = { 0 };

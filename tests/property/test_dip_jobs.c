@@ -19,6 +19,7 @@
 #include <string.h>
 #include "sim/base/random.h"
 #include "sim/replay/replay.h"
+#include "tests/unit/scenario/shared_cache.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { JOBS = 4 };
@@ -67,7 +68,8 @@ static double step_of(const struct drawn *d, const char *rest, int vpp) {
     const char *set[] = { policy, layout[0], layout[1], layout[2], batch, seed,
                           "simulate.iterations=8", vpp > 1 ? layout[3] : NULL, NULL };
     struct scenario_options options = { .directory = BALLAST_SOURCE_DIR "/scenarios",
-                                        .overrides = set };
+                                        .overrides = set,
+                                        .cache = shared_cache() };
     struct scenario *s = scenario_load(&options, path, &err);
     struct job *job = s != NULL ? job_create(s, &err) : NULL;
     struct replay_options one = { .threads = 1, .answer_only = true };

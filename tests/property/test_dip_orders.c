@@ -13,6 +13,7 @@
 #include "sim/replay/replay.h"
 #include "sim/study/planner_study.h"
 #include "tests/unit/policy/segment_fixture.h"
+#include "tests/unit/scenario/shared_cache.h"
 
 enum { MICRO_BATCHES = 12 };
 
@@ -84,7 +85,8 @@ static struct job *load(const char *model, const char *layout, struct scenario *
                               "simulate.iterations=1",
                               d == 2 ? "policy.batching=clip-group" : NULL, NULL };
         struct scenario_options options = { .directory = BALLAST_SOURCE_DIR "/scenarios",
-                                            .overrides = set };
+                                            .overrides = set,
+                                            .cache = shared_cache() };
         *scenario = scenario_load(
             &options, BALLAST_SOURCE_DIR "/scenarios/papers/dip/vlm-s.json", &err);
         struct job *job = *scenario != NULL ? job_create(*scenario, &err) : NULL;
@@ -139,7 +141,8 @@ static double planned_s(const char *file, const char *batching, const char *orde
     const char *set[] = { policy, "training.global_batch={\"micro_batches\":24}",
                           "simulate.iterations=1", NULL };
     struct scenario_options options = { .directory = BALLAST_SOURCE_DIR "/scenarios",
-                                        .overrides = set };
+                                        .overrides = set,
+                                        .cache = shared_cache() };
     struct scenario *s = scenario_load(&options, path, &err);
     struct job *job = s != NULL ? job_create(s, &err) : NULL;
     struct replay_options one = { .threads = 1 };

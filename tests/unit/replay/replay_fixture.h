@@ -20,6 +20,7 @@
 #include <cmocka.h>
 #include "sim/base/random.h"
 #include "sim/replay/replay.h"
+#include "tests/unit/scenario/shared_cache.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 
@@ -87,7 +88,9 @@ static inline const char *fixture_scenario_file(const char *name, const char *sa
 }
 
 static inline struct scenario *fixture_scenario(const char *samples, const char *const *overrides) {
-    struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    struct scenario_options options = { .directory = SCENARIOS,
+                                        .overrides = overrides,
+                                        .cache = shared_cache() };
     struct error err = { 0 };
     struct scenario *s =
         scenario_load(&options, fixture_scenario_file("scenario.json", samples), &err);

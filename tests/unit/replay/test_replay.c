@@ -366,9 +366,9 @@ static void test_progress_reaches_the_end(void **state) {
 static struct replay *replay_with_memory(double hbm_factor, struct job **job,
                                          struct scenario **scenario) {
     struct fixture_scale scale = { "hbm_GiB", hbm_factor };
-    char override[600];
-    snprintf(override, sizeof override, "cluster.hardware=%s",
-             fixture_hardware("gpu.json", &scale, 1));
+    char override[600], name[32]; /* of its own each: the cache knows files by their names */
+    snprintf(name, sizeof name, "gpu-%.6f.json", hbm_factor);
+    snprintf(override, sizeof override, "cluster.hardware=%s", fixture_hardware(name, &scale, 1));
     const char *overrides[] = { override, "simulate.iterations=4", NULL };
     *scenario = fixture_scenario("samples.csv", overrides);
     *job = fixture_job(*scenario);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "sim/scenario/scenario.h"
+#include "tests/unit/scenario/shared_cache.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 
@@ -68,8 +69,16 @@ static inline void write_lines(enum line replaced, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-static inline struct scenario *load(const char *const *overrides, struct error *err) {
+/* As a command does that loads no other scenario. */
+static inline struct scenario *load_alone(const char *const *overrides, struct error *err) {
     struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    return scenario_load(&options, "s.json", err);
+}
+
+static inline struct scenario *load(const char *const *overrides, struct error *err) {
+    struct scenario_options options = { .directory = SCENARIOS,
+                                        .overrides = overrides,
+                                        .cache = shared_cache() };
     return scenario_load(&options, "s.json", err);
 }
 

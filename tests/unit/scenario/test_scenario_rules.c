@@ -406,7 +406,9 @@ static void test_rules_in_the_file(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error err = { 0 };
         write_lines(cases[i].line, cases[i].text);
-        struct scenario *s = load(NULL, &err);
+        /* of rules for prices: many scenarios may share them, and match in one alone */
+        const bool alone = strstr(cases[i].text, "\"rules\"") != NULL;
+        struct scenario *s = (alone ? load_alone : load)(NULL, &err);
         if (s != NULL) fail_msg("%s: is accepted", cases[i].name);
         char want[512];
         snprintf(want, sizeof want, "s.json:%s", cases[i].want);

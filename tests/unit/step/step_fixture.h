@@ -17,6 +17,7 @@
 #include <cmocka.h>
 #include "sim/base/random.h"
 #include "sim/step/step.h"
+#include "tests/unit/scenario/shared_cache.h"
 
 #define SCENARIOS BALLAST_SOURCE_DIR "/scenarios"
 
@@ -43,7 +44,9 @@ static inline struct scenario *fixture_load(const char *text, const char *const 
     assert_true(file >= 0);
     assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
     close(file);
-    struct scenario_options options = { .directory = SCENARIOS, .overrides = overrides };
+    struct scenario_options options = { .directory = SCENARIOS,
+                                        .overrides = overrides,
+                                        .cache = shared_cache() };
     struct error err = { 0 };
     struct scenario *s = scenario_load(&options, path, &err);
     unlink(path);

@@ -14,6 +14,7 @@
 
 #define SMALL BALLAST_SOURCE_DIR "/tests/data/sweep/small-sweep.json"
 #define TINY  BALLAST_SOURCE_DIR "/tests/data/sweep/tiny-sweep.json" /* a third of it */
+#define FEW   BALLAST_SOURCE_DIR "/tests/data/sweep/few-sweep.json"  /* a quarter of that */
 
 static const struct scenario_options scenario_options = { .directory = BALLAST_SOURCE_DIR
                                                           "/scenarios" };

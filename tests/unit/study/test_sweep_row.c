@@ -104,7 +104,7 @@ static void test_shards_join_to_the_whole(void **state) {
     struct store *store = open_store("whole");
     struct sweep_options options = options_with(store, 2);
     options.prune = false;
-    sweep_destroy(must_run(&options, TINY));
+    sweep_destroy(must_run(&options, FEW));
     digest_of(store, whole);
     store_close(store);
     struct store *into = open_store("joined");
@@ -117,16 +117,16 @@ static void test_shards_join_to_the_whole(void **state) {
         options.prune = false;
         options.shard_index = i;
         options.shard_count = 3;
-        struct sweep *part = must_run(&options, TINY);
+        struct sweep *part = must_run(&options, FEW);
         assert_int_equal(part->top_count, 0);
-        assert_true(part->valid > 150 && part->valid < 400);
+        assert_true(part->valid > 30 && part->valid < 90);
         sweep_destroy(part);
         for (int twice = 0; twice < 2; twice++) /* the second time changes nothing */
             must_merge(into, store, &rows);
         store_close(store);
     }
     options = options_with(into, 2); /* with pruning: it goes on as it was begun */
-    struct sweep *sweep = must_run(&options, TINY);
+    struct sweep *sweep = must_run(&options, FEW);
     assert_int_equal(sweep->evaluated, 0);
     assert_int_equal(rows, sweep->valid);
     sweep_destroy(sweep);
@@ -218,7 +218,7 @@ static void test_a_changed_input_is_noticed(void **state) {
     struct store *store = open_store("input");
     struct sweep_options options = options_with(store, 1);
     options.top = 0;
-    sweep_destroy(must_run(&options, TINY));
+    sweep_destroy(must_run(&options, FEW));
     static const char *const kinds[] = { "data set", "model", "hardware" };
     for (size_t i = 0; i < 3; i++) {
         struct error err = { 0 };
@@ -226,9 +226,9 @@ static void test_a_changed_input_is_noticed(void **state) {
         snprintf(sql, sizeof sql,
                  "UPDATE sweep_input SET fingerprint = 'x' || fingerprint WHERE kind = '%s'",
                  kinds[i]);
-        snprintf(want, sizeof want, "has changed since sweep \"tiny\" was begun");
+        snprintf(want, sizeof want, "has changed since sweep \"few\" was begun");
         assert_true(db_execute(store_db(store), sql, &err));
-        assert_null(sweep_run(&options, TINY, &err));
+        assert_null(sweep_run(&options, FEW, &err));
         if (strstr(err.text, want) == NULL || strncmp(err.text, kinds[i], strlen(kinds[i])) != 0)
             fail_msg("%s: got %s", kinds[i], err.text);
         snprintf(sql, sizeof sql,
@@ -277,12 +277,12 @@ static void test_two_writers(void **state) {
     assert_non_null(first);
     struct store *store = open_store("two-writers");
     struct sweep_options options = options_with(store, 1);
-    assert_null(sweep_run(&options, TINY, &err));
+    assert_null(sweep_run(&options, FEW, &err));
     assert_true(err.internal);
     if (strstr(err.text, "another sweep is writing database") == NULL) fail_msg("%s", err.text);
     sweep_lock_release(first);
     options.top = 0;
-    sweep_destroy(must_run(&options, TINY));
+    sweep_destroy(must_run(&options, FEW));
     store_close(store);
 }
 
