@@ -104,7 +104,7 @@ static const char format[] =
     "(LLaVA-NeXT), patches along a side "
     "that the connector makes one token (all of them: their mean, through one linear layer), "
     "frozen "
-    "modules (`vision;connector`). Encoders of free resolution (Qwen2-VL, Qwen2.5-VL, Pixtral) "
+    "modules (`vision;connector`). Encoders of free resolution (Qwen2-VL to Qwen3-VL, Pixtral) "
     "take an "
     "image as one tile of its own size, the others cut it into tiles of theirs |\n"
     "| head | `tokens`: all pass a head over the vocabulary and the loss; `none`: one vector a "

@@ -87,10 +87,28 @@ static bool note_other_width(struct huggingface_config *c, const char *key, int6
     return true;
 }
 
+/* DeepStack: each block listed has a merger of its own, whose norm stands behind the merge and
+ * whose output is added to a block of the language model. */
+static void leave_out_deepstack(struct huggingface_config *c, const struct huggingface_tower *tower,
+                                int64_t text_hidden) {
+    const cJSON *vision = huggingface_key(root_of(c), "vision_config");
+    const cJSON *blocks = huggingface_key(vision, "deepstack_visual_indexes");
+    const int64_t count = blocks != NULL ? cJSON_GetArraySize(blocks) : 3,
+                  width = tower->merge * tower->merge * tower->hidden;
+    if (count == 0) return;
+    huggingface_leave_out(
+        c, "DeepStack's mergers of inner blocks of the vision encoder",
+        count * (2 * width + width * width + width + width * text_hidden + text_hidden));
+}
+
 static bool qwen_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
                            int64_t text_hidden, cJSON *connector) {
-    bool rms = strcmp(huggingface_text(root_of(c), "model_type", ""), "qwen2_5_vl") == 0;
-    if (!note_other_width(c, rms ? "out_hidden_size" : "hidden_size", text_hidden)) return false;
+    const char *model_type = huggingface_text(root_of(c), "model_type", "");
+    const bool rms = strcmp(model_type, "qwen2_5_vl") == 0,
+               merges_depths = strcmp(model_type, "qwen3_vl") == 0;
+    if (!note_other_width(c, rms || merges_depths ? "out_hidden_size" : "hidden_size", text_hidden))
+        return false;
+    if (merges_depths) leave_out_deepstack(c, tower, text_hidden);
     cJSON_AddNumberToObject(connector, "merge", (double)tower->merge);
     cJSON_AddStringToObject(connector, "inner", "vision");
     cJSON_AddBoolToObject(connector, "norm", true);
@@ -147,6 +165,7 @@ static const struct joint joints[] = {
       "LlavaOnevisionMultiModalProjector in huggingface/transformers" },
     { "qwen2_5_vl", qwen_connector, "Qwen2_5_VLPatchMerger in huggingface/transformers" },
     { "qwen2_vl", qwen_connector, "PatchMerger of Qwen2-VL in huggingface/transformers" },
+    { "qwen3_vl", qwen_connector, "Qwen3VLVisionPatchMerger in huggingface/transformers" },
 };
 enum { JOINT_COUNT = sizeof joints / sizeof joints[0] };
 
@@ -175,6 +194,7 @@ const char *const *huggingface_model_types(void) {
         "llava_onevision",
         "qwen2_vl",
         "qwen2_5_vl",
+        "qwen3_vl",
         "clip",
         "siglip",
         "clip_vision_model",
@@ -214,9 +234,9 @@ static bool read_parts(struct huggingface_config *c, const char *model_type, str
         p->text_type = model_type + strlen("llava_");
         return read_feature_layer(c, "mm_vision_select_layer", -2, &p->feature_layer);
     }
-    if (starts(model_type, "qwen2")) {
+    if (starts(model_type, "qwen")) {
         if (p->text == NULL) p->text = root;
-        p->text_type = strcmp(model_type, "qwen2_vl") == 0 ? "qwen2_vl_text" : "qwen2_5_vl_text";
+        p->text_type = arena_format(c->arena, "%s_text", model_type);
         p->vision_type = model_type;
         return true;
     }

@@ -48,6 +48,8 @@ static const struct text_family families[] = {
       true, 0, false, 0, 0 },
     { "qwen3", 32, 4096, 22016, 32, 32, 128, 151936, "none", "head", "attention_bias", false, false,
       4096, true, 0, false, 0, 0 },
+    { "qwen3_vl_text", 32, 4096, 22016, 32, 32, 128, 151936, "none", "head", "attention_bias",
+      false, false, 0, false, 0, false, 0, 0 },
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 

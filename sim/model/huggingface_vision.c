@@ -1,5 +1,5 @@
-/* huggingface_vision.c - vision encoders: CLIP, SigLIP, InternViT, and those of Qwen2-VL and
- * Qwen2.5-VL.
+/* huggingface_vision.c - vision encoders: CLIP, SigLIP, InternViT, and those of Qwen2-VL,
+ * Qwen2.5-VL and Qwen3-VL.
  *
  * Defaults are those of CLIPVisionConfig, SiglipVisionConfig, InternVLVisionConfig, ... in
  * huggingface/transformers and of InternVisionConfig in OpenGVLab/InternVL.
@@ -35,6 +35,8 @@ static const struct tower_family families[] = {
       "quick_gelu", false, false, false, false, true, false },
     { "qwen2_5_vl", "depth", "hidden_size", "num_heads", "in_channels", 32, 3584, 3420, 16, 3, 448,
       14, "silu", false, false, false, false, true, false },
+    { "qwen3_vl", "depth", "hidden_size", "num_heads", "in_channels", 27, 1152, 4304, 16, 3, 512,
+      16, "gelu_pytorch_tanh", false, true, false, false, true, false },
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -71,7 +73,7 @@ static bool runs_flash(const struct tower_family *f) {
 }
 
 static bool is_qwen(const struct tower_family *f) {
-    return is(f, "qwen2_vl") || is(f, "qwen2_5_vl");
+    return is(f, "qwen2_vl") || is(f, "qwen2_5_vl") || is(f, "qwen3_vl");
 }
 
 static bool read_activation(struct huggingface_config *c, const struct tower_family *f,
@@ -153,6 +155,13 @@ static void leave_out(struct huggingface_config *c, const struct tower_family *f
     const cJSON *head = huggingface_key(vision, "vision_use_head");
     if (is(f, "siglip_vision_model") && !cJSON_IsFalse(head))
         huggingface_leave_out(c, "pooling head of the vision encoder", pooling_head(t));
+    if (is(f, "qwen3_vl")) {
+        const cJSON *table = huggingface_key(vision, "num_position_embeddings");
+        const double rows = cJSON_IsNumber(table) ? table->valuedouble : 2304;
+        if (rows > 0 && rows < 1e9)
+            huggingface_leave_out(c, "table of positions of the vision encoder, interpolated",
+                                  (int64_t)rows * t->hidden);
+    }
     if (is(f, "internvl_vision") && cJSON_IsTrue(huggingface_key(vision, "use_mask_token")))
         huggingface_leave_out(c, "mask token of the vision encoder", t->hidden);
 }
@@ -276,7 +285,7 @@ bool huggingface_vision_module(struct huggingface_config *c, const cJSON *vision
     if (f == NULL) {
         const cJSON *node = huggingface_key(vision, "model_type");
         return json_error(c->json, node != NULL ? node : vision, c->err,
-                          "CLIP, SigLIP, InternViT and the encoders of Qwen2-VL and Qwen2.5-VL are",
+                          "CLIP, SigLIP, InternViT and the encoders of Qwen2-VL, Qwen2.5-VL and Qwen3-VL are",
                           "vision encoders of type \"%s\" are not modelled", model_type);
     }
     struct tower t;

@@ -45,6 +45,8 @@ static const struct {
     { "qwen2.5-vl-3b", 3754622976, 3754622976, "qwen2.5-vl-3b" },
     { "qwen2.5-vl-7b", 8292166656, 8292166656, "qwen2.5-vl-7b" },
     { "qwen2.5-vl-7b-nested", 8292166656, 8292166656, "qwen2.5-vl-7b-nested" },
+    { "qwen3-vl-4b", 4353623040, 4437815808, "qwen3-vl-4b" },
+    { "qwen3-vl-8b", 8644091632, 8767123696, "qwen3-vl-8b" },
     { "siglip-so400m", 412984944, 428225600, "siglip-so400m" },
     { "clip-vit-large-336", 303505408, 303507456, "clip-vit-large-336" },
     { "intern-vit-300m", 304012288, 304012288, "intern-vit-300m" },

@@ -87,6 +87,8 @@ static const struct {
     { "vision", "dinov2-vit-g-14-518", 40, NO_FIGURE, NO_FIGURE, MILLION("1136.48", 2), NULL },
     { "vision", "qwen2.5-vl-vit", 32, NO_FIGURE, NO_FIGURE, MILLION_BUT("676.55", 2, "631.98"),
       "676.55 counts the merger, a connector here" },
+    { "vision", "qwen3-vl-vit-4b", 24, NO_FIGURE, NO_FIGURE, MILLION_BUT("415.35", 2, "303.88"),
+      "415.35 counts four mergers and a table of positions" },
     { "vision", "pixtral-vit", 24, NO_FIGURE, NO_FIGURE, MILLION_BUT("400", 0, "403"),
       "the model card rounds" },
     { "vision", "uneven-pp-vit-1", 28, MILLION("19.68", 2), BILLION("0.551", 3), BILLION("0.55", 2),
