@@ -76,8 +76,15 @@ static bool says_one(const char *notes, const char *const *words) {
 }
 
 /* "VAE in the step", "T5 encodes text online", "latents encoded on the fly"; not "no VAE or T5 in
- * the step" */
+ * the step", "latents pre-encoded", "nothing is encoded in the step" */
 static bool encodes_online(const char *notes) {
+    static const char *const before[] = { "pre-encoded",
+                                          "preencoded",
+                                          "precomputed latents",
+                                          "encoded before",
+                                          "nothing is encoded",
+                                          "encodes nothing",
+                                          NULL };
     static const char *const encoders[] = { "VAE",          "T5",      "UMT5",    "CLIP",
                                             "text encoder", "encoded", "encodes", "encoding",
                                             "encoders",     NULL };
@@ -85,7 +92,7 @@ static bool encodes_online(const char *notes) {
                                           "on the fly",  "on-the-fly",      NULL };
     for (const char *const *encoder = encoders; *encoder != NULL; encoder++)
         if (measured_text_denies(notes, *encoder)) return false;
-    return says_one(notes, encoders) && says_one(notes, places);
+    return !says_one(notes, before) && says_one(notes, encoders) && says_one(notes, places);
 }
 
 struct measured_doubt measured_doubt_diffusion(struct arena *arena,

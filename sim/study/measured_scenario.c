@@ -49,8 +49,9 @@ const char *validation_skip_name(enum validation_skip skip) {
 }
 
 /* What names that tell nothing stand for: stack_of_layout(). */
-static const char *const fallback_stacks[] = { "hf-deepspeed",  "hf-fsdp",       "pytorch-fsdp2",
-                                               "megatron-2022", "megatron-core", "nemo-2025" };
+static const char *const fallback_stacks[] = { "hf-deepspeed",     "hf-fsdp",       "pytorch-fsdp2",
+                                               "megatron-2022",    "megatron-core", "nemo-2025",
+                                               "torchtitan-eager", "hf-ddp" };
 
 static const struct stack *stack_named(const struct stack_list *list, const char *name) {
     for (int64_t i = 0; i < list->count; i++)
@@ -136,8 +137,12 @@ static bool on_blackwell(const struct measured_row *row) {
 static const char *stack_of_layout(const struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool few_bits = strcmp(r->precision, "fp8") == 0 || strcmp(r->precision, "fp4") == 0;
+    const bool whole_layers = measured_given(r->tp, 1) == 1;
     if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
-    if (r->zero_stage == 3 && measured_given(r->tp, 1) == 1)
+    /* Public trainers of diffusion transformers (facebookresearch/DiT, Open-Sora, Diffusers) are. */
+    if (measured_is_diffusion(r) && whole_layers && measured_given(r->pp, 1) == 1 && !few_bits)
+        return r->zero_stage == 3 ? "torchtitan-eager" : "hf-ddp";
+    if (r->zero_stage == 3 && whole_layers)
         return named_until(r->stack, 2023) ? "hf-fsdp" : "pytorch-fsdp2";
     if (few_bits && on_blackwell(row)) return "nemo-2025";
     return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
