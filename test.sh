@@ -63,7 +63,7 @@ command -v nvcc > /dev/null || say "skipped: the GPU microbenchmarks, because th
 failed=()
 sanitized=false
 if ! $quick && sanitizers_work; then sanitized=true; fi
-# Unit tests run once: with sanitizers where there are any, and without where that takes a shorter way.
+# Unit tests run once, with sanitizers; without them too if __SANITIZE_ADDRESS__ makes them shorter.
 build ci build-test "-DBALLAST_TEST_WHOLE=$($sanitized && echo OFF || echo ON)"
 if $sanitized; then
     build debug build-debug

@@ -1,5 +1,6 @@
-/* extremes.h - the greater and the lesser of two numbers, neither of them NaN. fmax() and fmin() are
- * calls of the library on x86, because of NaN: a tenth of an operator's price. */
+/* extremes.h - the greater and the lesser of two numbers. fmax() and fmin() are calls of the library
+ * on x86, because of NaN: a tenth of an operator's price. Here b is no NaN; an a that is one gives
+ * b. */
 #ifndef BALLAST_SIM_BASE_EXTREMES_H
 #define BALLAST_SIM_BASE_EXTREMES_H
 

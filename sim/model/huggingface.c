@@ -87,18 +87,44 @@ static bool note_other_width(struct huggingface_config *c, const char *key, int6
     return true;
 }
 
-/* DeepStack: each block listed has a merger of its own, whose norm stands behind the merge and
- * whose output is added to a block of the language model. */
-static void leave_out_deepstack(struct huggingface_config *c, const struct huggingface_tower *tower,
+/* Blocks of the encoder whose outputs DeepStack merges; three where the config does not say. */
+static bool read_deepstack(struct huggingface_config *c, const struct huggingface_tower *tower,
+                           int64_t *count) {
+    static const char key[] = "deepstack_visual_indexes";
+    const cJSON *blocks = huggingface_key(huggingface_key(root_of(c), "vision_config"), key),
+                *block;
+    *count = 3;
+    if (blocks == NULL) {
+        huggingface_note(c,
+                         "vision_config says no deepstack_visual_indexes: three, as the class has");
+        return true;
+    }
+    *count = cJSON_GetArraySize(blocks);
+    bool right = cJSON_IsArray(blocks) && *count <= tower->layer_count;
+    cJSON_ArrayForEach(block, blocks) {
+        right = right && cJSON_IsNumber(block) && block->valuedouble >= 0 &&
+                block->valuedouble < (double)tower->layer_count &&
+                block->valuedouble == floor(block->valuedouble);
+    }
+    return right ||
+           json_error(c->json, blocks, c->err, NULL, "must be a list of block numbers, 0 to %lld",
+                      (long long)(tower->layer_count - 1));
+}
+
+/* Each of those blocks has a merger of its own, whose norm stands behind the merge and whose output
+ * is added to a block of the language model. */
+static bool leave_out_deepstack(struct huggingface_config *c, const struct huggingface_tower *tower,
                                 int64_t text_hidden) {
-    const cJSON *vision = huggingface_key(root_of(c), "vision_config");
-    const cJSON *blocks = huggingface_key(vision, "deepstack_visual_indexes");
-    const int64_t count = blocks != NULL ? cJSON_GetArraySize(blocks) : 3,
-                  width = tower->merge * tower->merge * tower->hidden;
-    if (count == 0) return;
-    huggingface_leave_out(
-        c, "DeepStack's mergers of inner blocks of the vision encoder",
-        count * (2 * width + width * width + width + width * text_hidden + text_hidden));
+    int64_t count;
+    if (!read_deepstack(c, tower, &count)) return false;
+    const double width = (double)tower->merge * (double)tower->merge * (double)tower->hidden,
+                 out = (double)text_hidden,
+                 parameters = (double)count * (3 * width + width * width + width * out + out);
+    /* beyond that the model itself is refused, as soon as it is read */
+    if (count > 0 && parameters < 1e15)
+        huggingface_leave_out(c, "DeepStack's mergers of inner blocks of the vision encoder",
+                              (int64_t)parameters);
+    return true;
 }
 
 static bool qwen_connector(struct huggingface_config *c, const struct huggingface_tower *tower,
@@ -108,7 +134,7 @@ static bool qwen_connector(struct huggingface_config *c, const struct huggingfac
                merges_depths = strcmp(model_type, "qwen3_vl") == 0;
     if (!note_other_width(c, rms || merges_depths ? "out_hidden_size" : "hidden_size", text_hidden))
         return false;
-    if (merges_depths) leave_out_deepstack(c, tower, text_hidden);
+    if (merges_depths && !leave_out_deepstack(c, tower, text_hidden)) return false;
     cJSON_AddNumberToObject(connector, "merge", (double)tower->merge);
     cJSON_AddStringToObject(connector, "inner", "vision");
     cJSON_AddBoolToObject(connector, "norm", true);
@@ -235,7 +261,8 @@ static bool read_parts(struct huggingface_config *c, const char *model_type, str
         return read_feature_layer(c, "mm_vision_select_layer", -2, &p->feature_layer);
     }
     if (starts(model_type, "qwen")) {
-        if (p->text == NULL) p->text = root;
+        /* up to Qwen2.5-VL it may stand in the config itself */
+        if (p->text == NULL && starts(model_type, "qwen2")) p->text = root;
         p->text_type = arena_format(c->arena, "%s_text", model_type);
         p->vision_type = model_type;
         return true;

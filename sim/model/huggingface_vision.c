@@ -61,6 +61,7 @@ struct tower {
     int64_t layers, hidden, ffn_hidden, heads, channels, image_size, patch_size, temporal_patch;
     bool qkv_bias, qk_norm, rms;
     const char *ffn;
+    int64_t positions; /* rows of a table beside rotary positions */
 };
 
 static bool is(const struct tower_family *f, const char *model_type) {
@@ -112,7 +113,8 @@ static bool read_qwen(struct huggingface_config *c, const struct tower_family *f
         if (!huggingface_count(c, vision, "mlp_ratio", 4, &ratio)) return false;
         t->ffn_hidden = ratio * t->hidden;
     }
-    return true;
+    return !is(f, "qwen3_vl") ||
+           huggingface_count(c, vision, "num_position_embeddings", 2304, &t->positions);
 }
 
 static bool read_tower(struct huggingface_config *c, const struct tower_family *f,
@@ -155,13 +157,9 @@ static void leave_out(struct huggingface_config *c, const struct tower_family *f
     const cJSON *head = huggingface_key(vision, "vision_use_head");
     if (is(f, "siglip_vision_model") && !cJSON_IsFalse(head))
         huggingface_leave_out(c, "pooling head of the vision encoder", pooling_head(t));
-    if (is(f, "qwen3_vl")) {
-        const cJSON *table = huggingface_key(vision, "num_position_embeddings");
-        const double rows = cJSON_IsNumber(table) ? table->valuedouble : 2304;
-        if (rows > 0 && rows < 1e9)
-            huggingface_leave_out(c, "table of positions of the vision encoder, interpolated",
-                                  (int64_t)rows * t->hidden);
-    }
+    if (is(f, "qwen3_vl"))
+        huggingface_leave_out(c, "table of positions of the vision encoder, interpolated",
+                              t->positions * t->hidden);
     if (is(f, "internvl_vision") && cJSON_IsTrue(huggingface_key(vision, "use_mask_token")))
         huggingface_leave_out(c, "mask token of the vision encoder", t->hidden);
 }
@@ -221,6 +219,10 @@ static cJSON *tower_module(struct huggingface_config *c, const struct tower_fami
                             (double)(t->image_size / t->patch_size * t->patch_size));
     cJSON_AddNumberToObject(m, "channels", (double)t->channels);
     cJSON_AddNumberToObject(m, "temporal_patch", (double)t->temporal_patch);
+    if (is(f, "qwen3_vl")) { /* preprocessor_config.json of the published models */
+        cJSON_AddNumberToObject(m, "min_pixels", 65536);
+        cJSON_AddNumberToObject(m, "max_pixels", 16777216);
+    }
     cJSON_AddBoolToObject(m, "patch_bias", f->patch_bias);
     cJSON_AddBoolToObject(m, "class_token", f->class_token);
     if (runs_flash(f)) cJSON_AddBoolToObject(m, "flash_attention", true);
@@ -285,7 +287,8 @@ bool huggingface_vision_module(struct huggingface_config *c, const cJSON *vision
     if (f == NULL) {
         const cJSON *node = huggingface_key(vision, "model_type");
         return json_error(c->json, node != NULL ? node : vision, c->err,
-                          "CLIP, SigLIP, InternViT and the encoders of Qwen2-VL, Qwen2.5-VL and Qwen3-VL are",
+                          "CLIP, SigLIP, InternViT and the encoders of Qwen2-VL, Qwen2.5-VL and "
+                          "Qwen3-VL are",
                           "vision encoders of type \"%s\" are not modelled", model_type);
     }
     struct tower t;
@@ -303,13 +306,13 @@ bool huggingface_named_tower(struct huggingface_config *c, const char *name, int
     } named[] = {
         { "clip-vit-large-patch14",
           "clip_vision_model",
-          { 24, 1024, 4096, 16, 3, 224, 14, 1, true, false, false, "quick-gelu" } },
+          { 24, 1024, 4096, 16, 3, 224, 14, 1, true, false, false, "quick-gelu", 0 } },
         { "clip-vit-large-patch14-336",
           "clip_vision_model",
-          { 24, 1024, 4096, 16, 3, 336, 14, 1, true, false, false, "quick-gelu" } },
+          { 24, 1024, 4096, 16, 3, 336, 14, 1, true, false, false, "quick-gelu", 0 } },
         { "siglip-so400m-patch14-384",
           "siglip_vision_model",
-          { 27, 1152, 4304, 16, 3, 384, 14, 1, true, false, false, "gelu" } },
+          { 27, 1152, 4304, 16, 3, 384, 14, 1, true, false, false, "gelu", 0 } },
     };
     const char *slash = strrchr(name, '/'), *base = slash != NULL ? slash + 1 : name;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)

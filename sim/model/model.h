@@ -103,6 +103,8 @@ struct module {
      * the latent video, image_size is the side of a frame in pixels */
     int64_t patch_size, image_size, channels;
     int64_t temporal_patch; /* frames in one patch */
+    /* area to which the images of an encoder of free resolution are resized; -1: not stated */
+    int64_t min_pixels, max_pixels;
     bool patch_bias;
     bool class_token;
     int64_t register_tokens; /* a tile's, besides: learned, and dropped by the connector too */

@@ -100,6 +100,11 @@ static const struct field module_fields[] = {
       "diffusion decoder without a language model: width of the encoded text; null: no cross "
       "attention",
       NULL },
+    { "min_pixels", FIELD_COUNT, AT(module.min_pixels), 1, 1e9, "null", "pixels",
+      "vision encoder of free resolution: smallest area of an image; null: 3136, Qwen2-VL's", NULL },
+    { "max_pixels", FIELD_COUNT, AT(module.max_pixels), 1, 1e9, "null", "pixels",
+      "vision encoder of free resolution: largest area of an image; null: 12845056, Qwen2-VL's",
+      NULL },
     { "patch_bias", FIELD_BOOL, AT(module.patch_bias), 0, 0, "true", "",
       "the patch convolution has a bias", NULL },
     { "class_token", FIELD_BOOL, AT(module.class_token), 0, 0, "false", "",

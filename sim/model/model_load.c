@@ -148,6 +148,9 @@ static bool resolve_language(struct module *m, const struct module_place *place,
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
     if (m->register_tokens > 0)
         return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
+    if (m->min_pixels > 0 || m->max_pixels > 0)
+        return mistake(place, m->min_pixels > 0 ? "min_pixels" : "max_pixels", err, NULL,
+                       "belongs to a vision encoder");
     if (m->flash_attention)
         return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
     if (m->headless && m->logit_cap)
@@ -222,6 +225,9 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
     if (m->register_tokens > 0)
         return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
+    if (m->min_pixels > 0 || m->max_pixels > 0)
+        return mistake(place, m->min_pixels > 0 ? "min_pixels" : "max_pixels", err, NULL,
+                       "belongs to a vision encoder");
     if (m->layer_scale)
         return mistake(place, "layer_scale", err, "its gates follow the timestep",
                        "a diffusion decoder has no learned scale of its branches");

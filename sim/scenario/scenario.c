@@ -422,18 +422,11 @@ static bool read_all(struct reader *r) {
     s->tiling.min_tiles = s->dataset_fields.min_tiles;
     s->tiling.max_tiles = s->dataset_fields.max_tiles;
     s->tiling.thumbnail = s->dataset_fields.thumbnail;
-    s->tiling.min_pixels = s->dataset_fields.min_pixels;
-    s->tiling.max_pixels = s->dataset_fields.max_pixels;
     if (s->tiling.min_tiles > s->tiling.max_tiles)
         return json_error(s->json,
                           SUSPECT(r, scenario_member(r->top.dataset, "min_tiles"),
                                   scenario_member(r->top.dataset, "max_tiles")),
                           r->err, NULL, "min_tiles is above max_tiles");
-    if (s->tiling.min_pixels > s->tiling.max_pixels)
-        return json_error(s->json,
-                          SUSPECT(r, scenario_member(r->top.dataset, "min_pixels"),
-                                  scenario_member(r->top.dataset, "max_pixels")),
-                          r->err, NULL, "min_pixels is above max_pixels");
 
     if (!read_files(r) || !apply_model_options(r)) return false;
     if (!rule_precision(r) || !rule_fp8_recipe(r) || !rule_precision_aware(r) ||

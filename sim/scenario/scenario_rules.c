@@ -475,15 +475,14 @@ static void band_assumption(struct reader *r) {
         const bool without = !model_writes_text(s->model) && !isnan(bands->encoder_factor) &&
                              cost_model_encoder_factor(s->cost_model) == 1;
         const double more = without ? bands->encoder_factor : 1;
-        scenario_assume(r,
-                        arena_format(s->arena,
-                                     "the band of the step time is that of public runs of models "
-                                     "of images or video and of encoders alone, whatever their "
-                                     "stack: half took over %.2f times the predicted time, four "
-                                     "in five %.2f to %.2f times",
-                                     more * bands->multimodal_ratio[1],
-                                     more * bands->multimodal_ratio[0],
-                                     more * bands->multimodal_ratio[2]));
+        scenario_assume(
+            r, arena_format(s->arena,
+                            "the band of the step time is that of public runs of models "
+                            "of images or video and of encoders alone, whatever their "
+                            "stack: half took over %.2f times the predicted time, four "
+                            "in five %.2f to %.2f times",
+                            more * bands->multimodal_ratio[1], more * bands->multimodal_ratio[0],
+                            more * bands->multimodal_ratio[2]));
     }
 }
 
@@ -592,11 +591,29 @@ void standing_assumptions(struct reader *r) {
                         fails ? "" : "failures, "));
 }
 
+/* What the scenario does not state is the encoder's, else Qwen2-VL's (tiling_default()). */
+static bool rule_pixels(struct reader *r, const struct module *vision) {
+    struct scenario *s = r->s;
+    struct tiling *t = &s->tiling;
+    if (vision->layer_count > 0 && vision->min_pixels > 0) t->min_pixels = vision->min_pixels;
+    if (vision->layer_count > 0 && vision->max_pixels > 0) t->max_pixels = vision->max_pixels;
+    if (s->dataset_fields.min_pixels > 0) t->min_pixels = s->dataset_fields.min_pixels;
+    if (s->dataset_fields.max_pixels > 0) t->max_pixels = s->dataset_fields.max_pixels;
+    s->dataset_fields.min_pixels = t->min_pixels;
+    s->dataset_fields.max_pixels = t->max_pixels;
+    return t->min_pixels <= t->max_pixels ||
+           json_error(s->json,
+                      SUSPECT(r, scenario_member(r->top.dataset, "min_pixels"),
+                              scenario_member(r->top.dataset, "max_pixels")),
+                      r->err, NULL, "min_pixels is above max_pixels");
+}
+
 /* Tiles are those of the encoder. A learned table of positions or a class token means that it takes
  * one image size only. */
 bool rule_tiling(struct reader *r) {
     struct scenario *s = r->s;
     const struct module *vision = &s->model->modules[MODULE_VISION];
+    if (!rule_pixels(r, vision)) return false;
     if (vision->layer_count == 0) return true;
     s->tiling.tile_pixels = vision->image_size;
     s->tiling.tile_language_tokens = s->model->tile_language_tokens;

@@ -75,24 +75,30 @@ static bool says_one(const char *notes, const char *const *words) {
     return false;
 }
 
-/* "VAE in the step", "T5 encodes text online", "latents encoded on the fly"; not "no VAE or T5 in
- * the step", "latents pre-encoded", "nothing is encoded in the step" */
+/* "VAE in the step", "T5 encodes text online", "includes VAE encode", "latents not precomputed"; not
+ * "no VAE or T5 in the step", "latents pre-encoded", "nothing is encoded in the step". */
 static bool encodes_online(const char *notes) {
-    static const char *const before[] = { "pre-encoded",
-                                          "preencoded",
-                                          "precomputed latents",
-                                          "encoded before",
-                                          "nothing is encoded",
-                                          "encodes nothing",
-                                          NULL };
     static const char *const encoders[] = { "VAE",          "T5",      "UMT5",    "CLIP",
                                             "text encoder", "encoded", "encodes", "encoding",
-                                            "encoders",     NULL };
-    static const char *const places[] = { "in the step", "inside the step", "in the loop", "online",
-                                          "on the fly",  "on-the-fly",      NULL };
+                                            "encoders",     NULL },
+                             *const made[] = { "latents", "embeddings", NULL },
+                             *const now[] = { "online", "on the fly", "on-the-fly", NULL },
+                             *const inside[] = { "in the step", "inside the step",
+                                                 "in the loop", "part of the step",
+                                                 "includes",    "including",
+                                                 NULL },
+                             *const often[] = { "each step", "every step", NULL },
+                             *const before[] = { "precomputed", "pre-computed", "pre-encoded",
+                                                 "preencoded",  "cached",       NULL },
+                             *const nothing[] = { "nothing is encoded", "encodes nothing", NULL };
+    for (const char *const *word = before; *word != NULL; word++)
+        if (measured_text_denies(notes, *word)) return true;
     for (const char *const *encoder = encoders; *encoder != NULL; encoder++)
         if (measured_text_denies(notes, *encoder)) return false;
-    return !says_one(notes, before) && says_one(notes, encoders) && says_one(notes, places);
+    if (says_one(notes, nothing)) return false;
+    if (says_one(notes, now) && (says_one(notes, encoders) || says_one(notes, made))) return true;
+    return says_one(notes, encoders) &&
+           (says_one(notes, inside) || (says_one(notes, often) && !says_one(notes, before)));
 }
 
 struct measured_doubt measured_doubt_diffusion(struct arena *arena,

@@ -138,9 +138,10 @@ static const char *stack_of_layout(const struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool few_bits = strcmp(r->precision, "fp8") == 0 || strcmp(r->precision, "fp4") == 0;
     const bool whole_layers = measured_given(r->tp, 1) == 1;
-    if (strstr(r->modality, "vision") != NULL) return "hf-deepspeed";
-    /* Public trainers of diffusion transformers (facebookresearch/DiT, Open-Sora, Diffusers) are. */
-    if (measured_is_diffusion(r) && whole_layers && measured_given(r->pp, 1) == 1 && !few_bits)
+    const bool divided = !whole_layers || measured_given(r->pp, 1) > 1;
+    if (strstr(r->modality, "vision") != NULL && !divided) return "hf-deepspeed";
+    /* As the public trainers are: facebookresearch/DiT, Open-Sora, Diffusers. */
+    if (measured_is_diffusion(r) && !divided && !few_bits)
         return r->zero_stage == 3 ? "torchtitan-eager" : "hf-ddp";
     if (r->zero_stage == 3 && whole_layers)
         return named_until(r->stack, 2023) ? "hf-fsdp" : "pytorch-fsdp2";

@@ -284,8 +284,8 @@ bool measured_count_word(struct arena *arena, const char *column, const char *ce
 
 /* Whether the word that ends at `at` (blanks and dashes between) denies what follows. */
 static bool denied(const char *text, const char *at) {
-    static const char *const denials[] = { "no",   "not", "non",    "without",
-                                           "than", "vs",  "versus", "unlike" };
+    static const char *const denials[] = { "no", "not",    "non",    "without",  "than",
+                                           "vs", "versus", "unlike", "excludes", "excluding" };
     static const char instead[] = "instead of";
     while (at > text && is_gap(at[-1]))
         at--;

@@ -161,6 +161,17 @@ static void what_is_not_modelled_is_refused(void **state) {
         { "{ \"model_type\": \"llava\", \"text_config\": {}, \"vision_config\": { "
           "\"model_type\": \"resnet\" } }",
           "vision encoders of type \"resnet\" are not modelled" },
+        { "{ \"model_type\": \"qwen3_vl\", \"vision_config\": {} }",
+          "the language model's config is missing" },
+        { "{ \"model_type\": \"qwen3_vl\", \"text_config\": {}, \"vision_config\": { "
+          "\"deepstack_visual_indexes\": 8 } }",
+          "/vision_config/deepstack_visual_indexes: must be a list of block numbers, 0 to 26" },
+        { "{ \"model_type\": \"qwen3_vl\", \"text_config\": {}, \"vision_config\": { "
+          "\"deepstack_visual_indexes\": [8, 27] } }",
+          "/vision_config/deepstack_visual_indexes: must be a list of block numbers, 0 to 26" },
+        { "{ \"model_type\": \"qwen3_vl\", \"text_config\": {}, \"vision_config\": { "
+          "\"num_position_embeddings\": \"2304\" } }",
+          "/vision_config/num_position_embeddings: must be a whole number" },
         { "{ \"model_type\": \"gemma3\", \"text_config\": {} }",
           "the vision encoder's config is missing" },
         { "{ \"model_type\": \"gemma3\", \"vision_config\": {} }",
@@ -227,9 +238,8 @@ static void windows_in_effect_are_modelled(void **state) {
         { "gemma3_text", "", true, 0 },
         { "gemma3_text", ", \"sliding_window_pattern\": 2", true, 1 },
         { "gemma3_text", ", \"sliding_window_pattern\": 1", false, 0 },
-        { "gemma3_text",
-          ", \"layer_types\": [\"sliding_attention\", \"full_attention\"]",
-          true, 1 },
+        { "gemma3_text", ", \"layer_types\": [\"sliding_attention\", \"full_attention\"]", true,
+          1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();

@@ -256,12 +256,18 @@ static void test_all_models(void **state) {
     (void)state;
     DIR *directory = opendir(SCENARIOS "/models");
     assert_non_null(directory);
-    int64_t seen = 0;
+    int64_t seen = 0, checked = 0;
     for (struct dirent *e = readdir(directory); e != NULL; e = readdir(directory)) {
         char name[300];
         snprintf(name, sizeof name, "%s", e->d_name);
         char *end = strstr(name, ".json");
-        if (end == NULL || seen++ % MODEL_STRIDE != 0) continue;
+        if (end == NULL) continue;
+        seen++;
+        size_t letters = 0; /* a choice that no order of the folder changes */
+        for (const char *at = name; at < end; at++)
+            letters += (unsigned char)*at;
+        if (letters % MODEL_STRIDE != 0) continue;
+        checked++;
         *end = '\0';
         struct arena *arena = arena_create();
         const struct model *model = fixture_model(arena, name);
@@ -272,7 +278,7 @@ static void test_all_models(void **state) {
         arena_destroy(arena);
     }
     closedir(directory);
-    assert_true(seen >= 30);
+    assert_true(seen >= 30 && checked >= seen / MODEL_STRIDE / 2);
 }
 
 int main(void) {

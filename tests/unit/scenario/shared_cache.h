@@ -1,6 +1,6 @@
 /* shared_cache.h - one cache for all scenarios that a test program loads: the ninety files of a
  * scenario's hardware and stacks are read once, which is most of what loading takes. Not for tests
- * that change a model, a hardware or a stack file under the same name. */
+ * that change a model, a hardware, a cluster or a stack file under the same name. */
 #ifndef BALLAST_TESTS_SHARED_CACHE_H
 #define BALLAST_TESTS_SHARED_CACHE_H
 

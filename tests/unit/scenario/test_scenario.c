@@ -491,6 +491,33 @@ static void test_cluster_by_name(void **state) {
     }
 }
 
+/* What the scenario says, else the encoder, else as for Qwen2-VL. */
+static void test_pixels(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[4];
+        int64_t least, most;
+    } cases[] = {
+        { { NULL }, 3136, 12845056 },
+        { { "model=qwen2.5-vl-7b", NULL }, 3136, 12845056 },
+        { { "model=qwen3-vl-8b", NULL }, 65536, 16777216 },
+        { { "model=qwen3-vl-8b", "dataset.min_pixels=1024", NULL }, 1024, 16777216 },
+        { { "model=qwen3-vl-4b", "dataset.max_pixels=1000000", NULL }, 65536, 1000000 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        assert_int_equal(s->tiling.min_pixels, cases[i].least);
+        assert_int_equal(s->tiling.max_pixels, cases[i].most);
+        assert_int_equal(s->dataset_fields.min_pixels, cases[i].least);
+        scenario_destroy(s);
+    }
+    const char *overrides[] = { "model=qwen3-vl-8b", "dataset.max_pixels=60000", NULL };
+    struct error err = { 0 };
+    write_lines(MODEL, NULL);
+    assert_null(load(overrides, &err));
+    assert_non_null(strstr(err.text, "min_pixels is above max_pixels"));
+}
+
 static void test_names_and_descriptions(void **state) {
     (void)state;
     struct scenario *s =
@@ -619,6 +646,7 @@ int main(void) {
         cmocka_unit_test(test_a_tp_group_may_span_whole_nodes),
         cmocka_unit_test(test_frozen_modules_and_precisions),
         cmocka_unit_test(test_cluster_by_name),
+        cmocka_unit_test(test_pixels),
         cmocka_unit_test(test_names_and_descriptions),
         cmocka_unit_test(test_shipped_scenarios_round_trip),
         cmocka_unit_test(test_odd_scenarios_round_trip),
