@@ -127,7 +127,10 @@ static double wave_waste(double m, double n, double k, double slots) {
         wave_results[t] = rows[t] * columns[t] * slots * tile_cost[t];
         least[t] = INFINITY;
     }
-    for (int s = 0; s < SPLITS && (s == 0 || k >= split_depth_min * parts[s]); s++) {
+    /* From ten waves on the wave that a split could save is less than its cost. */
+    const bool many_waves = lesser_of(tile_count[0], tile_count[1]) >= 10 * slots;
+    const int split_count = many_waves ? 1 : SPLITS;
+    for (int s = 0; s < split_count && (s == 0 || k >= split_depth_min * parts[s]); s++) {
         for (int t = 0; t < TILES; t++) {
             const double waves = whole_up(tile_count[t] * parts[s] / slots);
             const double results = waves / parts[s] * wave_results[t] * split_cost[s];
