@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/quickstart.sh"
 
 export TZ=UTC
-sanitizer_limit_s=480 all_limit_s=600 # far above what they take: 200 and 310 s on 2 slow cores
+sanitizer_limit_s=480 all_limit_s=600 # far above what they take: 220 and 420 s on 2 slow cores
 
 quick=false
 case ${1-} in

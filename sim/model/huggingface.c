@@ -120,8 +120,10 @@ static bool leave_out_deepstack(struct huggingface_config *c, const struct huggi
     const double width = (double)tower->merge * (double)tower->merge * (double)tower->hidden,
                  out = (double)text_hidden,
                  parameters = (double)count * (3 * width + width * width + width * out + out);
-    /* beyond that the model itself is refused, as soon as it is read */
-    if (count > 0 && parameters < 1e15)
+    if (!(parameters < 1e15))
+        return json_error(c->json, huggingface_key(root_of(c), "vision_config"), c->err, NULL,
+                          "DeepStack's mergers of these sizes have %.2g parameters", parameters);
+    if (count > 0)
         huggingface_leave_out(c, "DeepStack's mergers of inner blocks of the vision encoder",
                               (int64_t)parameters);
     return true;

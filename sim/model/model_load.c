@@ -138,6 +138,16 @@ static bool check_window(const struct module *m, const struct module_place *plac
     return mistake(place, "full_attention_blocks", err, NULL, text);
 }
 
+/* Keys of images as an encoder takes them. */
+static bool refuse_image_keys(const struct module *m, const struct module_place *place,
+                              struct error *err) {
+    const char *key = m->register_tokens > 0 ? "register_tokens"
+                      : m->min_pixels > 0    ? "min_pixels"
+                      : m->max_pixels > 0    ? "max_pixels"
+                                             : NULL;
+    return key == NULL || mistake(place, key, err, NULL, "belongs to a vision encoder");
+}
+
 static bool resolve_language(struct module *m, const struct module_place *place,
                              struct error *err) {
     if (m->patch_size > 0)
@@ -146,11 +156,7 @@ static bool resolve_language(struct module *m, const struct module_place *place,
         return mistake(place, "image_size", err, NULL, "belongs to a vision encoder");
     if (m->class_token)
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
-    if (m->register_tokens > 0)
-        return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
-    if (m->min_pixels > 0 || m->max_pixels > 0)
-        return mistake(place, m->min_pixels > 0 ? "min_pixels" : "max_pixels", err, NULL,
-                       "belongs to a vision encoder");
+    if (!refuse_image_keys(m, place, err)) return false;
     if (m->flash_attention)
         return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
     if (m->headless && m->logit_cap)
@@ -223,11 +229,7 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         return mistake(place, "vocabulary", err, NULL, "belongs to a language model");
     if (m->class_token)
         return mistake(place, "class_token", err, NULL, "belongs to a vision encoder");
-    if (m->register_tokens > 0)
-        return mistake(place, "register_tokens", err, NULL, "belongs to a vision encoder");
-    if (m->min_pixels > 0 || m->max_pixels > 0)
-        return mistake(place, m->min_pixels > 0 ? "min_pixels" : "max_pixels", err, NULL,
-                       "belongs to a vision encoder");
+    if (!refuse_image_keys(m, place, err)) return false;
     if (m->layer_scale)
         return mistake(place, "layer_scale", err, "its gates follow the timestep",
                        "a diffusion decoder has no learned scale of its branches");

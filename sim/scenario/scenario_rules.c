@@ -475,14 +475,15 @@ static void band_assumption(struct reader *r) {
         const bool without = !model_writes_text(s->model) && !isnan(bands->encoder_factor) &&
                              cost_model_encoder_factor(s->cost_model) == 1;
         const double more = without ? bands->encoder_factor : 1;
-        scenario_assume(
-            r, arena_format(s->arena,
-                            "the band of the step time is that of public runs of models "
-                            "of images or video and of encoders alone, whatever their "
-                            "stack: half took over %.2f times the predicted time, four "
-                            "in five %.2f to %.2f times",
-                            more * bands->multimodal_ratio[1], more * bands->multimodal_ratio[0],
-                            more * bands->multimodal_ratio[2]));
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "the band of the step time is that of public runs of models "
+                                     "of images or video and of encoders alone, whatever their "
+                                     "stack: half took over %.2f times the predicted time, four "
+                                     "in five %.2f to %.2f times",
+                                     more * bands->multimodal_ratio[1],
+                                     more * bands->multimodal_ratio[0],
+                                     more * bands->multimodal_ratio[2]));
     }
 }
 

@@ -170,6 +170,9 @@ static void what_is_not_modelled_is_refused(void **state) {
           "\"deepstack_visual_indexes\": [8, 27] } }",
           "/vision_config/deepstack_visual_indexes: must be a list of block numbers, 0 to 26" },
         { "{ \"model_type\": \"qwen3_vl\", \"text_config\": {}, \"vision_config\": { "
+          "\"spatial_merge_size\": 100000000 } }",
+          "/vision_config: DeepStack's mergers of these sizes have" },
+        { "{ \"model_type\": \"qwen3_vl\", \"text_config\": {}, \"vision_config\": { "
           "\"num_position_embeddings\": \"2304\" } }",
           "/vision_config/num_position_embeddings: must be a whole number" },
         { "{ \"model_type\": \"gemma3\", \"text_config\": {} }",

@@ -411,6 +411,14 @@ static const struct {
       "       |                       ^~~~~~~~~~\n"
       "  while loading the vision module\n"
       "  while loading model 'FILE'" },
+    { "an encoder's key in a language model",
+      "{ \"name\": \"t\", \"source\": \"s\",\n"
+      "  \"language\": { \"module\": \"llama3-8b\", \"max_pixels\": 100 } }",
+      "FILE:2:54: error: /language/max_pixels: belongs to a vision encoder\n"
+      "     2 |   \"language\": { \"module\": \"llama3-8b\", \"max_pixels\": 100 } }\n"
+      "       |                                                      ^~~\n"
+      "  while loading the language module\n"
+      "  while loading model 'FILE'" },
     { "unknown key of a change",
       "{ \"name\": \"t\", \"source\": \"s\",\n"
       "  \"language\": { \"module\": \"llama3-8b\", \"layers_count\": 3 } }",
