@@ -64,6 +64,18 @@ struct known_machine {
     const char *name;
     struct cluster_preset preset;
 };
+/* Why the row is skipped, as its detail tells: what is wrong with this cell; the text that it holds.
+ * Both return `skip`. */
+enum validation_skip measured_skip_at(struct measured_row *row, enum validation_skip skip,
+                                      const char *column, const char *why);
+enum validation_skip measured_skip_text(struct measured_row *row, enum validation_skip skip,
+                                        const char *column, const char *text);
+/* The cell holds one of these words; else its detail tells which there are. */
+bool measured_is_one_of(struct measured_row *row, const char *column, const char *text,
+                        const char *const *names);
+/* measured_layout.c. Degrees, sharding, batch and recomputation, with notes for empty cells. */
+enum validation_skip measured_place(struct measured_row *row);
+
 /* Reads those with "words" into the context. */
 bool measured_machines_load(struct measured_context *context, struct error *err);
 /* The one whose word the row's source or notes say, with the row's GPU and as many in a node;
