@@ -501,7 +501,7 @@ const char *cost_model_stack_id(const struct cost_model *model, struct arena *ar
         arena, "%s kernels %.10g attention %.10g%s band %.6g", stack->name,
         model->stack.kernel_time_factor, model->stack.attention_time_factor,
         cost_model_gpu_is_strange(model) ? " strange" : "",
-        cost_model_step_band(model, KIN_LIKE_MEASURED, (struct step_doubt){ true, 1, 0, 0 }));
+        cost_model_step_band(model, KIN_LIKE_MEASURED, (struct step_doubt){ true, 1, 0, 0 }).above);
     for (int64_t i = 0; i < stack->cause_count; i++)
         text =
             arena_format(arena, "%s, %s %s", text, stack->causes[i].name, stack->causes[i].value);

@@ -16,6 +16,7 @@
 #include "costmodel/operator_work.h"
 #include "costmodel/rules.h"
 #include "sim/base/arena.h"
+#include "sim/base/band.h"
 #include "sim/base/error.h"
 #include "sim/base/json.h"
 
@@ -135,13 +136,13 @@ struct step_doubt {
     double operators_band; /* the mean of its operators' bands, by their time */
     double stated_band;    /* ... of the bands that rules state, 0 for the others */
 };
-/* 80 % of measured steps lie within the predicted time x (1 +- this), by stack and GPU and by the
+/* 80 % of measured steps lie in this band of the predicted time, by stack and GPU and by the
  * share of the step that is lost (step_band.h); NaN where the scenarios folder has no bands. On a
  * GPU of which neither matmuls nor the steps of any stack were measured the operators' band is
  * added, as a square; elsewhere what rules state of their prices. Where the stack's factor was
  * fitted on rows that do not ship, they are taken to be of the same place. */
-double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
-                            struct step_doubt doubt);
+struct band cost_model_step_band(const struct cost_model *model, enum band_kin kin,
+                                 struct step_doubt doubt);
 /* The curves of its matmuls are another GPU's by a rule. */
 bool cost_model_is_derived(const struct cost_model *model);
 /* Nobody measured a matmul or, by a stack that is known here, a step on a GPU of this family. */
@@ -151,14 +152,18 @@ const struct step_bands *cost_model_bands(const struct cost_model *model);
 /* The stack, on a GPU that it was calibrated on, says how far off its runs of models of images or
  * video were. */
 bool cost_model_knows_multimodal(const struct cost_model *model);
-/* The least half-width of such models: that, else of any stack; NaN: not stated. */
-double cost_model_multimodal_band(const struct cost_model *model);
-/* The same of a text run of this source: one that the stack's factor comes from has its own
- * width. */
-double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      struct step_doubt doubt);
+/* How long measured runs of such models took over what is predicted here, whatever their stack;
+ * NaN: not stated. */
+struct step_ratios cost_model_multimodal_ratios(const struct cost_model *model);
+/* The least band of such models: that of the stack or, where it says nothing or is to be passed
+ * over, that of these runs; NaN: not stated. */
+struct band cost_model_multimodal_band(const struct cost_model *model, bool pass_stack_over);
+/* The band of a step of a text run of this source: one that the stack's factor comes from has its
+ * own width. */
+struct band cost_model_step_band_of_source(const struct cost_model *model, const char *source,
+                                           struct step_doubt doubt);
 /* The same of measured runs whose stack is not known, whatever stands in for it. */
-double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction);
+struct band cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction);
 /* The ln of two such times is off by no more against each other in 80 % of the pairs of one GPU and
  * stack; NaN as above. */
 double cost_model_pair_band(const struct cost_model *model, bool text_only);

@@ -34,11 +34,24 @@ bool cost_model_knows_multimodal(const struct cost_model *model) {
            stack_knows_multimodal(use.stack, use.calibrated, cost_model_writes_text(model));
 }
 
-double cost_model_multimodal_band(const struct cost_model *model) {
+struct step_ratios cost_model_multimodal_ratios(const struct cost_model *model) {
     const struct step_bands *bands = cost_model_bands(model);
-    if (bands == NULL) return NAN;
-    return cost_model_knows_multimodal(model) ? cost_model_stack(model).stack->multimodal_band
-                                              : bands->multimodal;
+    if (bands == NULL) return (struct step_ratios){ NAN, NAN, NAN };
+    struct step_ratios ratios = bands->images[cost_model_writes_text(model)];
+    /* Those that write no text were measured with a factor that this model may be without. */
+    if (!cost_model_writes_text(model) && !isnan(bands->encoder_factor)) {
+        const double more = bands->encoder_factor / cost_model_encoder_factor(model);
+        ratios =
+            (struct step_ratios){ more * ratios.low, more * ratios.median, more * ratios.high };
+    }
+    return ratios;
+}
+
+struct band cost_model_multimodal_band(const struct cost_model *model, bool pass_stack_over) {
+    if (!pass_stack_over && cost_model_bands(model) != NULL && cost_model_knows_multimodal(model))
+        return band_even(cost_model_stack(model).stack->multimodal_band);
+    const struct step_ratios ratios = cost_model_multimodal_ratios(model);
+    return (struct band){ 1 - ratios.low, ratios.high - 1 };
 }
 
 static bool has_factor_on(const struct stack *stack, const char *gpu) {
@@ -65,24 +78,25 @@ static double with_operators(const struct cost_model *model, double band,
                  cost_model_gpu_is_strange(model) ? doubt->operators_band : doubt->stated_band);
 }
 
-double cost_model_step_band(const struct cost_model *model, enum band_kin kin,
-                            struct step_doubt doubt) {
+struct band cost_model_step_band(const struct cost_model *model, enum band_kin kin,
+                                 struct step_doubt doubt) {
     const struct step_bands *bands = cost_model_bands(model);
-    if (bands == NULL) return NAN;
+    if (bands == NULL) return band_even(NAN);
     const struct stack_use use = cost_model_stack(model);
     const bool home = fitted_at_home(model, use.stack);
     double band = step_band_fraction(bands, use.stack != NULL ? use.stack->name : NULL,
                                      gpu_of(model), use.calibrated && kin == KIN_LIKE_MEASURED,
                                      home, doubt.inside_range, doubt.lost_fraction);
     if (home) band = fmax(band, misfit_at_home(model, use.stack));
-    band = with_operators(model, band, &doubt);
-    return kin == KIN_MULTIMODAL ? fmax(band, cost_model_multimodal_band(model)) : band;
+    const struct band even = band_even(with_operators(model, band, &doubt));
+    return kin == KIN_MULTIMODAL ? band_wider(even, cost_model_multimodal_band(model, false))
+                                 : even;
 }
 
-double cost_model_step_band_of_source(const struct cost_model *model, const char *source,
-                                      struct step_doubt doubt) {
+struct band cost_model_step_band_of_source(const struct cost_model *model, const char *source,
+                                           struct step_doubt doubt) {
     const struct step_bands *bands = cost_model_bands(model);
-    if (bands == NULL) return NAN;
+    if (bands == NULL) return band_even(NAN);
     const struct stack_use use = cost_model_stack(model);
     const struct step_band *own =
         use.stack == NULL ? NULL : step_band_of(bands, use.stack->name, gpu_of(model));
@@ -90,12 +104,12 @@ double cost_model_step_band_of_source(const struct cost_model *model, const char
         return cost_model_step_band(model, KIN_LIKE_MEASURED, doubt);
     const double band = step_band_fraction(bands, use.stack->name, gpu_of(model), use.calibrated,
                                            true, doubt.inside_range, doubt.lost_fraction);
-    return with_operators(model, band, &doubt);
+    return band_even(with_operators(model, band, &doubt));
 }
 
-double cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction) {
+struct band cost_model_unknown_stack_band(const struct cost_model *model, double lost_fraction) {
     const struct step_bands *bands = cost_model_bands(model);
-    return bands == NULL ? NAN : step_band_of_unknown(bands, lost_fraction);
+    return band_even(bands == NULL ? NAN : step_band_of_unknown(bands, lost_fraction));
 }
 
 double cost_model_pair_band(const struct cost_model *model, bool text_only) {

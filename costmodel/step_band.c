@@ -8,14 +8,17 @@
 struct bands_fields {
     const char *description;
     double calibrated_inside, calibrated_outside, relative_inside, relative_outside, memory;
-    double multimodal, multimodal_low, multimodal_median, multimodal_high, unknown, lost_least,
-        unknown_stack_factor, uncalibrated_stack_factor, encoder_factor;
+    double multimodal_low, multimodal_median, multimodal_high, encoder_low, encoder_median,
+        encoder_high;
+    double unknown, lost_least, unknown_stack_factor, uncalibrated_stack_factor, encoder_factor;
     double calibrated_pair, relative_pair;
     const cJSON *calibrated_on, *stacks;
 };
 
 #define WIDTH(name, member, help)                                                                  \
     { name, FIELD_DOUBLE, AT(member), 0.001, 10, NULL, "", help, NULL }
+#define RATIO(name, member, help)                                                                  \
+    { name, FIELD_DOUBLE, AT(member), 0.001, 1000, "null", "", help, NULL }
 #define AT(member) offsetof(struct bands_fields, member)
 static const struct field bands_rows[] = {
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
@@ -24,14 +27,15 @@ static const struct field bands_rows[] = {
     WIDTH("calibrated_outside", calibrated_outside, "the same, some operator outside"),
     WIDTH("relative_inside", relative_inside, "stacks that take another's factors, or none"),
     WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
-    { "multimodal", FIELD_DOUBLE, AT(multimodal), 0.001, 10, "null", "",
-      "models of images or video and encoders alone: half-width of the time, never less", NULL },
-    { "multimodal_low", FIELD_DOUBLE, AT(multimodal_low), 0.001, 1000, "null", "",
-      "a tenth of their runs took no more than this over the prediction", NULL },
-    { "multimodal_median", FIELD_DOUBLE, AT(multimodal_median), 0.001, 1000, "null", "",
-      "half of them", NULL },
-    { "multimodal_high", FIELD_DOUBLE, AT(multimodal_high), 0.001, 1000, "null", "", "nine in ten",
-      NULL },
+    RATIO("multimodal_low", multimodal_low,
+          "models that write text behind encoders of images: a tenth of their runs took no more "
+          "than this over the prediction"),
+    RATIO("multimodal_median", multimodal_median, "half of them"),
+    RATIO("multimodal_high", multimodal_high, "nine in ten"),
+    RATIO("encoder_low", encoder_low,
+          "the same of encoders alone, of pairs of them and of diffusion"),
+    RATIO("encoder_median", encoder_median, "half of them"),
+    RATIO("encoder_high", encoder_high, "nine in ten"),
     { "unknown", FIELD_DOUBLE, AT(unknown), 0.001, 10, "null", "",
       "measured runs whose stack is not known", NULL },
     { "lost_least", FIELD_DOUBLE, AT(lost_least), 0, 1, NULL, "",
@@ -100,8 +104,8 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
     *out = (struct step_bands){
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
         .relative = { f.relative_outside, f.relative_inside },
-        .multimodal = f.multimodal,
-        .multimodal_ratio = { f.multimodal_low, f.multimodal_median, f.multimodal_high },
+        .images = { { f.encoder_low, f.encoder_median, f.encoder_high },
+                    { f.multimodal_low, f.multimodal_median, f.multimodal_high } },
         .unknown = f.unknown,
         .lost_least = f.lost_least,
         .unknown_stack_factor = f.unknown_stack_factor,

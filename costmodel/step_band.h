@@ -9,8 +9,8 @@
  * Runs of a calibrated stack from elsewhere lie between the two, and so does their width (its
  * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all
  * that of runs predicted without their name too. Models of images or video, and encoders alone,
- * never take less than measured runs of such models were off, which no scale of the step explains:
- * those of the stack where it states them, else of all. Peak memory has one width, of all text runs
+ * never take less than measured runs of such models were off, to either side, which no scale of the
+ * step explains: those of the stack where it states them, else of all. Peak memory has one width, of all text runs
  * whose reading tells what they needed. How far two runs of one stack and GPU err against each
  * other is a width of its own, in ln(time).
  *
@@ -36,10 +36,11 @@ struct step_band {
 struct step_bands {
     /* Of what is lost: */
     double calibrated[2], relative[2]; /* [inside]: any calibrated stack; a stack that is not */
-    /* Of the time itself: models other than text decoders on a stack that states no band for them;
-     * NaN: not stated. */
-    double multimodal;
-    double multimodal_ratio[3];  /* measured / predicted of these: 10 %, half, 90 %; NaN */
+    /* Of the time itself: measured / predicted of models other than text decoders on stacks that
+     * state no band for them. NaN: not stated. */
+    struct step_ratios {
+        double low, median, high; /* a tenth took no more, half, nine in ten */
+    } images[2];                  /* [writes text]: behind encoders; encoders alone and diffusion */
     double unknown;              /* runs of a stack that is not known, by layout; NaN: not stated */
     double lost_least;           /* of the measured runs: less than this is nobody's */
     double unknown_stack_factor; /* what such a run takes over its stand-in's prediction */
@@ -47,8 +48,8 @@ struct step_bands {
      * calibrated ones took over theirs without their own factors. 1 where nothing is stated. */
     double uncalibrated_stack_factor;
     /* What kernels of models that write no text (encoders alone, pairs of encoders, diffusion) take
-     * over their prediction, whatever the stack and in place of the factor above: the median of
-     * the sources that measured such. NaN: not stated. */
+     * over their prediction, whatever the stack and in place of the factor above: what leaves the
+     * sources that measured such the least off. NaN: not stated. */
     double encoder_factor;
     double memory; /* NaN: not stated */
     double

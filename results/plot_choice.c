@@ -23,7 +23,7 @@ struct plot_choice plot_choice_of(const struct run_record *run, struct arena *ar
         .days = run->total_days,
         .gpu_days = run->gpu_days,
         .money_usd = run->money_usd,
-        .band_fraction = run->band_fraction,
+        .band = band_of_stored(run->band_below_fraction, run->band_fraction),
         .left_out_fraction = run->left_out_fraction,
         /* One simulated for the picture has no status yet. */
         .done = (run->status == NULL || strcmp(run->status, "done") == 0) &&

@@ -6,21 +6,22 @@
 
 #include "results/record.h"
 #include "sim/base/arena.h"
+#include "sim/base/band.h"
 
 struct plot_choice {
     const char *name;
     const char *job; /* what is trained on what, where points differ in it; "": all the same */
     int64_t gpu_count;
     double days, gpu_days, money_usd; /* of the whole training; money NaN: no price */
-    double band_fraction;             /* NaN: none */
+    struct band band;                 /* of days and cost alike */
     double left_out_fraction;         /* of the samples; time and cost are of the others */
     bool done, out_of_memory;
     /* Of a configuration of a sweep: */
-    bool raced, tight; /* raced: on a step or two, not as far as the scenario asks */
-    bool may_run_out;  /* it fits the raced step, and a heavier one may not */
+    bool raced, tight;   /* raced: on a step or two, not as far as the scenario asks */
+    bool may_run_out;    /* it fits the raced step, and a heavier one may not */
     bool memory_unknown; /* it fits the raced step, and of heavier ones nothing is known */
-    const char *kind;  /* of its GPUs; NULL: not told apart */
-    int64_t steps;     /* that the figures rest on; 0: unknown */
+    const char *kind;    /* of its GPUs; NULL: not told apart */
+    int64_t steps;       /* that the figures rest on; 0: unknown */
     int64_t row_index;
     double mfu_fraction;
     const char *const *parts; /* its name in parts, as many in all points of a sweep; NULL: whole */

@@ -146,7 +146,7 @@ static const char *cost_text(struct arena *arena, const struct axes *a, double c
 /* Which limits the prediction breaks, or breaks where it errs to the upper end of its band. */
 static const char *breach(struct arena *arena, const struct plot_choice *p,
                           const struct plot_limits *limits) {
-    const double most = isfinite(p->band_fraction) ? 1 + p->band_fraction : 1;
+    const double most = isfinite(p->band.above) ? 1 + p->band.above : 1;
     const char *time = p->days > limits->deadline_days          ? "late"
                        : p->days * most > limits->deadline_days ? "perhaps late"
                                                                 : "";
@@ -214,10 +214,10 @@ enum kind { RACED, REPLAYED, OUT_OF_MEMORY, PARTIAL, KINDS };
 
 static enum kind kind_of(const struct plot_choice *points, int64_t count, int64_t index) {
     const struct plot_choice *p = &points[index];
-    return p->out_of_memory                                ? OUT_OF_MEMORY
+    return p->out_of_memory                               ? OUT_OF_MEMORY
            : plot_choice_is_partial(points, count, index) ? PARTIAL
-           : p->raced                                      ? RACED
-                                                           : REPLAYED;
+           : p->raced                                     ? RACED
+                                                          : REPLAYED;
 }
 
 /* A sweep spans decades, and what counts is at the lower left. A limit that is near stands in the
@@ -309,6 +309,11 @@ static void write_points(struct gnuplot *g, const struct axes *a, const struct p
     }
 }
 
+/* One that reaches down to nothing, or ten times up, is no stroke. */
+static bool has_ends(struct band band) {
+    return band.above > 0 && band.above < 9 && band.below < 1;
+}
+
 /* Its line, its points by kind and their bands; the numbers beside the listed ones. */
 static void write_front(struct gnuplot *g, const struct axes *a, const struct numbered *choices,
                         int64_t front_count) {
@@ -318,11 +323,11 @@ static void write_front(struct gnuplot *g, const struct axes *a, const struct nu
                 choices[i].cost * a->per_cost, choices[i].point->raced ? RACED : REPLAYED);
     fputs("END\n$bands << END\n", g->script);
     for (int64_t i = 0; i < front_count; i++) {
-        const double band = choices[i].point->band_fraction;
+        const struct band band = choices[i].point->band;
         const double x = choices[i].point->days * a->per_day, y = choices[i].cost * a->per_cost;
-        if (band > 0 && band < 1)
-            fprintf(g->script, "%.9g %.9g\n%.9g %.9g\n\n", x * (1 - band), y * (1 - band),
-                    x * (1 + band), y * (1 + band));
+        if (has_ends(band))
+            fprintf(g->script, "%.9g %.9g\n%.9g %.9g\n\n", x * (1 - band.below),
+                    y * (1 - band.below), x * (1 + band.above), y * (1 + band.above));
     }
     fputs("END\n", g->script);
 }
@@ -357,7 +362,7 @@ static struct tally take_tally(const struct plot_choice *points, int64_t count) 
         t.fitting += kind == RACED || kind == REPLAYED;
         t.steps[kind] =
             t.of_kind[kind]++ == 0 || t.steps[kind] == points[i].steps ? points[i].steps : 0;
-        t.bands = t.bands || points[i].band_fraction > 0;
+        t.bands = t.bands || points[i].band.above > 0;
     }
     return t;
 }
@@ -432,6 +437,15 @@ bool plot_pareto(const char *path, const char *title, const struct plot_choice *
     int64_t front_count;
     const int64_t shown =
         collect(points, count, priced, tally.fitting <= LISTED, choices, &front_count);
+    for (int64_t i = 0; i < front_count; i++) {
+        const struct band band = choices[i].point->band;
+        if (!has_ends(band)) continue;
+        for (int end = 0; end < 2; end++) {
+            const double part = end == 0 ? 1 - band.below : 1 + band.above;
+            include(&days, choices[i].point->days * part);
+            include(&cost, choices[i].cost * part);
+        }
+    }
     const double typical_days =
         front_count > 0 ? sqrt(choices[0].point->days * choices[front_count - 1].point->days)
                         : days.most;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "results/plot_style.h"
 #include "sim/base/arena.h"
+#include "sim/base/band.h"
 
 /* Hardware in the order of its first value. */
 static int64_t find_groups(const struct validation_record *rows, int64_t count,
@@ -43,10 +44,11 @@ bool plot_residuals(const char *path, const char *title, const struct validation
                     (strcmp(row->role, "fitted") == 0) != (fitted == 1))
                     continue;
                 const double error = row->predicted_value / row->measured_value - 1;
-                const double band = isfinite(row->band_fraction) ? row->band_fraction : 0;
+                struct band band = band_of_stored(row->band_below_fraction, row->band_fraction);
+                if (!band_is_known(band)) band = band_even(0);
                 const double ratio = row->predicted_value / row->measured_value;
                 fprintf(g.script, "%d %.9g %.9g %.9g\n", (int)i, error * 100,
-                        (error - band * ratio) * 100, (error + band * ratio) * 100);
+                        (error - band.below * ratio) * 100, (error + band.above * ratio) * 100);
             }
             fputs("END\n", g.script);
         }

@@ -70,6 +70,16 @@ static double throughput(const struct plot_choice *first, const struct plot_choi
     return first->days * (double)first->gpu_count / (p->days * (double)p->gpu_count) * 100;
 }
 
+struct extent {
+    double least, most;
+};
+
+/* Of its days. A logarithmic axis has no room for nothing. */
+static struct extent band_ends(const struct plot_choice *p) {
+    const struct band band = band_is_known(p->band) ? p->band : band_even(0);
+    return (struct extent){ p->days * fmax(1 - band.below, 0.01), p->days * (1 + band.above) };
+}
+
 /* Of each point: GPUs, time, cost, ends of the band, throughput of a GPU against the first. */
 static void write_curve(struct gnuplot *g, int number, const struct plot_choice *const *best,
                         struct curve curve, double per_day, bool priced) {
@@ -77,11 +87,10 @@ static void write_curve(struct gnuplot *g, int number, const struct plot_choice 
     fprintf(g->script, "$curve%d << END\n", number);
     for (int64_t i = curve.begin; i < curve.end; i++) {
         const struct plot_choice *p = best[i];
-        const double band = isfinite(p->band_fraction) ? p->band_fraction : 0;
-        const double time = p->days * per_day;
-        fprintf(g->script, "%lld %.9g %.9g %.9g %.9g %.9g\n", (long long)p->gpu_count, time,
-                plot_choice_cost(p, priced), time * fmax(1 - band, 0.01), time * (1 + band),
-                throughput(first, p));
+        const struct extent ends = band_ends(p);
+        fprintf(g->script, "%lld %.9g %.9g %.9g %.9g %.9g\n", (long long)p->gpu_count,
+                p->days * per_day, plot_choice_cost(p, priced), ends.least * per_day,
+                ends.most * per_day, throughput(first, p));
     }
     fputs("END\n", g->script);
 }
@@ -236,10 +245,14 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
         return false;
     }
     double longest = 0, shortest = INFINITY, dearest = 0, highest = 100;
+    struct extent bands = { INFINITY, 0 };
     for (int c = 0; c < curve_count; c++)
         for (int64_t i = curves[c].begin; i < curves[c].end; i++) {
             longest = fmax(longest, best[i]->days);
             shortest = fmin(shortest, best[i]->days);
+            const struct extent ends = band_ends(best[i]);
+            bands.least = fmin(bands.least, ends.least);
+            bands.most = fmax(bands.most, ends.most);
             dearest = fmax(dearest, plot_choice_cost(best[i], priced));
             highest = fmax(highest, throughput(best[curves[c].begin], best[i]));
         }
@@ -253,7 +266,9 @@ bool plot_scaling(const char *path, const char *title, const struct plot_choice 
     write_gpu_tics(&g, best, kept);
     if (found > curve_count) write_left_out(&g, arena, found);
     if (curve_count == 1) write_names(&g, arena, best, curves[0], time.per_day);
-    const double low = shortest * time.per_day / 1.6, high = longest * time.per_day * 1.6;
+    /* Bands that end within ten times of the curves are seen whole. */
+    const double low = fmin(shortest / 1.6, fmax(bands.least / 1.1, shortest / 10)) * time.per_day,
+                 high = fmax(longest * 1.6, fmin(bands.most * 1.1, longest * 10)) * time.per_day;
     fprintf(g.script,
             "set bmargin 6\nset tmargin 4\nset key outside bottom center horizontal Left "
             "reverse\nset yrange "

@@ -13,9 +13,9 @@ static void write_points(struct gnuplot *g, const struct plot_scatter *s, int64_
     for (int64_t i = 0; i < s->point_count; i++) {
         const struct plot_point *p = &s->points[i];
         if (p->group != group || !drawn(p)) continue;
-        double band = isnan(p->band_fraction) ? 0 : p->band_fraction;
-        fprintf(g->script, "%.9g %.9g %.9g %.9g\n", p->x, p->y, p->y * (1 - band),
-                p->y * (1 + band));
+        const struct band band = band_is_known(p->band) ? p->band : band_even(0);
+        fprintf(g->script, "%.9g %.9g %.9g %.9g\n", p->x, p->y, p->y * (1 - band.below),
+                p->y * (1 + band.above));
     }
     fputs("END\n", g->script);
 }

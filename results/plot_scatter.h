@@ -9,12 +9,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "sim/base/band.h"
 #include "sim/base/error.h"
 
 struct plot_point {
     double x, y;
-    double band_fraction; /* of y; NaN: none */
-    int64_t group;        /* index in groups: colour and symbol */
+    struct band band; /* of y */
+    int64_t group;    /* index in groups: colour and symbol */
 };
 
 struct plot_scatter {

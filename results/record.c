@@ -75,6 +75,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, launch_wait_ms, REAL),
     COLUMN(run_record, launch_cost_ms, REAL),
     COLUMN(run_record, host_copy_ms, REAL),
+    COLUMN(run_record, band_below_fraction, REAL),
 };
 
 static const struct record_column iteration_columns[] = {
@@ -183,6 +184,7 @@ static const struct record_column sweep_row_columns[] = {
     COLUMN(sweep_row_record, asked_samples_per_step, COUNT),
     COLUMN(sweep_row_record, memory_bound_bytes, COUNT),
     COLUMN(sweep_row_record, memory_training_bytes, COUNT),
+    COLUMN(sweep_row_record, band_below_fraction, REAL),
 };
 
 static const struct record_column sweep_rejection_columns[] = {
@@ -247,6 +249,7 @@ static const struct record_column validation_columns[] = {
     COLUMN(validation_record, role, TEXT),
     COLUMN(validation_record, note, TEXT),
     COLUMN(validation_record, run_id, COUNT),
+    COLUMN(validation_record, band_below_fraction, REAL),
 };
 
 #define COLUMNS(columns) (columns), (int)(sizeof(columns) / sizeof((columns)[0]))

@@ -50,6 +50,7 @@ struct run_record {
     int64_t memory_training_bytes, memory_training_high_bytes;
     double launch_wait_ms, launch_cost_ms;
     double host_copy_ms;
+    double band_below_fraction;
 };
 
 /* Last groups that are not full leave out a little; more than this share of the samples is another
@@ -148,6 +149,7 @@ struct sweep_row_record {
     int64_t asked_samples_per_step; /* negative: NULL */
     int64_t memory_bound_bytes;     /* the same */
     int64_t memory_training_bytes;  /* the same */
+    double band_below_fraction;
 };
 
 struct sweep_rejection_record {
@@ -184,6 +186,7 @@ struct validation_record {
     double measured_value, predicted_value, band_fraction;
     const char *role, *note;
     int64_t run_id; /* negative: NULL */
+    double band_below_fraction;
 };
 
 /* Everything unknown: texts NULL, numbers negative or NaN, repeatable. */

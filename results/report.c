@@ -138,8 +138,7 @@ static bool write_run_row(const struct report *r, int64_t index) {
     html_number_cell(out, run->money_usd, report_number(r, run->money_usd, 2));
     html_number_cell(out, run->total_days, report_number(r, run->total_days * r->time.per_day, 2));
     html_number_cell(out, run->step_time_mean_ms, report_number(r, run->step_time_mean_ms, 1));
-    html_number_cell(out, run->band_fraction,
-                     arena_format(r->arena, "\xc2\xb1 %.0f %%", run->band_fraction * 100));
+    html_number_cell(out, run->band_fraction, report_band(r, report_band_of(run)));
     const double spread = run->step_time_p95_ms / run->step_time_p50_ms;
     html_number_cell(out, spread, arena_format(r->arena, "%.3f", spread));
     const char *peak = report_odd_peak(run);

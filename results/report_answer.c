@@ -22,8 +22,8 @@ void report_figures(const struct report *r, const struct run_record *run) {
     fputs("<div class=\"figures\">\n", r->out);
     figure(
         r,
-        arena_format(r->arena, "%s \xc2\xb1\xc2\xa0%.0f\xc2\xa0%%",
-                     report_step_text(r, run->step_time_mean_ms), run->band_fraction * 100),
+        arena_format(r->arena, "%s %s", report_step_text(r, run->step_time_mean_ms),
+                     report_band(r, report_band_of(run))),
         arena_format(r->arena, "a step, mean; p95 %s", report_step_text(r, run->step_time_p95_ms)));
     const struct amount_unit time = amount_of_days(run->total_days),
                              work = amount_of_gpu_days(run->gpu_days);

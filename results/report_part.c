@@ -31,6 +31,15 @@ const char *report_percent(const struct report *r, double fraction) {
     return isfinite(fraction) ? arena_format(r->arena, "%.1f %%", fraction * 100) : "";
 }
 
+const char *report_band(const struct report *r, struct band band) {
+    if (!band_is_known(band)) return "";
+    return arena_format(r->arena, "%s\xc2\xa0%%", band_text(band, "\xc2\xb1\xc2\xa0", 0).text);
+}
+
+struct band report_band_of(const struct run_record *run) {
+    return band_of_stored(run->band_below_fraction, run->band_fraction);
+}
+
 const char *report_odd_peak(const struct run_record *run) {
     const char *precision = record_mfu_precision(run->resolved_scenario);
     return precision != NULL && strstr(precision, "16") == NULL ? precision : NULL;

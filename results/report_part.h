@@ -11,6 +11,7 @@
 #include "results/plot.h"
 #include "results/report.h"
 #include "sim/base/amount.h"
+#include "sim/base/band.h"
 
 /* What ranks the runs: money (GPU-days without a price) unless the sweep that they are of says
  * otherwise. */
@@ -68,6 +69,8 @@ struct run_setup {
 const char *report_number(const struct report *r, double value, int digits);
 const char *report_step_text(const struct report *r, double ms);
 const char *report_percent(const struct report *r, double fraction);
+const char *report_band(const struct report *r, struct band band);
+struct band report_band_of(const struct run_record *run);
 /* The precision whose peak the run's MFU is of; NULL in 16 bits, which people mean by it. */
 const char *report_odd_peak(const struct run_record *run);
 

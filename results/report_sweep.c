@@ -73,8 +73,7 @@ static void write_point(const struct report *r, const struct plot_choice *p, con
     html_number_cell(out, p->days, report_number(r, p->days * r->time.per_day, 2));
     html_number_cell(out, p->gpu_days, report_number(r, p->gpu_days * r->work.per_day, 2));
     html_number_cell(out, p->money_usd, report_number(r, p->money_usd, 2));
-    html_number_cell(out, p->band_fraction,
-                     arena_format(r->arena, "\xc2\xb1 %.0f %%", p->band_fraction * 100));
+    html_number_cell(out, p->band.above, report_band(r, p->band));
     html_number_cell(out, p->mfu_fraction, report_percent(r, p->mfu_fraction));
     html_number_cell(out, (double)p->gpu_count,
                      arena_format(r->arena, "%lld", (long long)p->gpu_count));

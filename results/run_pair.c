@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include "sim/base/band.h"
 
 static cJSON *resolved(const struct run_record *run) {
     return run->resolved_scenario != NULL ? cJSON_Parse(run->resolved_scenario) : NULL;
@@ -42,6 +43,11 @@ static double launch_cost(const struct run_record *run, double amount) {
     return amount * goodput * run->launch_cost_ms / run->step_time_mean_ms;
 }
 
+/* What makes runs of one kind longer than predicted makes both of a pair so. */
+static double spread_of(const struct run_record *run) {
+    return band_spread(band_of_stored(run->band_below_fraction, run->band_fraction));
+}
+
 /* What launches take is a stack's figure of whatever host it was read on, so the part of the
  * difference that waiting for them makes counts as an error too. */
 struct run_pair_error run_pair_error(const struct run_record *reference, double reference_amount,
@@ -50,7 +56,7 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
     struct run_pair_error error = { .waits_log = NAN };
     error.shared = !isnan(pair) && run_pair_same_stack(reference, run);
     error.predictions_log =
-        log1p(error.shared ? pair : hypot(run->band_fraction, reference->band_fraction));
+        log1p(error.shared ? pair : hypot(spread_of(run), spread_of(reference)));
     if (run_pair_waits_told(reference, run)) {
         const double waits =
             launch_cost(run, run_amount) - launch_cost(reference, reference_amount);

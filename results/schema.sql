@@ -24,9 +24,10 @@
 --  13  run.memory_training_bytes, run.memory_training_high_bytes; sweep_row.memory_training_bytes.
 --  14  run.launch_wait_ms, which compute_ms, padding_ms and recompute_ms held before; run.launch_cost_ms.
 --  15  run.host_copy_ms, which exposed_tensor_ms held before.
+--  16  band_below_fraction of run, sweep_row and validation: bands have two sides.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 15;
+PRAGMA user_version = 16;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -67,7 +68,7 @@ CREATE TABLE run (
     verdict_class         TEXT,                -- largest class of memory there (see memory.class)
     memory_peak_bytes     INTEGER,             -- on that GPU, reserved memory included
     memory_capacity_bytes INTEGER,             -- of a GPU of the job
-    band_fraction         REAL,                -- error band: step time x (1 +- this)
+    band_fraction         REAL,                -- error band: up to step time x (1 + this); down to: band_below_fraction
     inside_range          INTEGER CHECK (inside_range IN (0, 1)), -- 0: some operator was priced outside the measured range
     -- where the time goes: mean milliseconds of a step, each moment counted once
     compute_ms            REAL,                -- useful forward and backward work
@@ -96,7 +97,8 @@ CREATE TABLE run (
     memory_training_high_bytes INTEGER,        -- that one such training in ten exceeds
     launch_wait_ms        REAL,                -- of a mean step, beside the parts above: waiting for the host's launches, mean of the GPUs; NULL: inside compute_ms, padding_ms and recompute_ms
     launch_cost_ms        REAL,                -- by how much a mean step would be shorter if nothing waited for launches
-    host_copy_ms          REAL                 -- of a mean step, beside the parts above: copies of kept activations to host memory and back, not hidden; NULL: inside exposed_tensor_ms
+    host_copy_ms          REAL,                -- of a mean step, beside the parts above: copies of kept activations to host memory and back, not hidden; NULL: inside exposed_tensor_ms
+    band_below_fraction   REAL                 -- error band: down to step time x (1 - this); NULL: as band_fraction
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 
@@ -244,7 +246,7 @@ CREATE TABLE sweep_row (
     money_usd         REAL,                -- gpu_days at the reserved price; NULL: no price
     on_demand_usd     REAL,                -- gpu_days at the on-demand price; NULL: no such price
     mfu_fraction      REAL,                -- model FLOPs over peak
-    band_fraction     REAL,                -- error band: times x (1 +- this)
+    band_fraction     REAL,                -- error band: up to times x (1 + this); down to: band_below_fraction
     verdict           TEXT CHECK (verdict IN ('fits', 'tight', 'out of memory')), -- of the fullest GPU
     memory_peak_bytes INTEGER,             -- on that GPU, reserved memory included
     memory_capacity_bytes INTEGER,         -- of a GPU of the job
@@ -257,6 +259,7 @@ CREATE TABLE sweep_row (
     asked_samples_per_step INTEGER,        -- that the scenario asks for; NULL: it asks for micro-batches
     memory_bound_bytes INTEGER,            -- that no step of a pass exceeds on any GPU; NULL: not known (pruned, or the policy plans each step)
     memory_training_bytes INTEGER,         -- as in run; NULL: not replayed
+    band_below_fraction REAL,              -- error band: down to times x (1 - this); NULL: as band_fraction
     PRIMARY KEY (sweep_id, configuration)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sweep_row_by_run ON sweep_row (run_id);
@@ -333,17 +336,19 @@ CREATE TABLE validation (
     unit            TEXT NOT NULL,       -- of both values
     measured_value  REAL NOT NULL,       -- as published
     predicted_value REAL,                -- ours; NULL: could not be simulated, see note
-    band_fraction   REAL,                -- error band stated with the prediction
+    band_fraction   REAL,                -- error band stated with the prediction, up to predicted_value x (1 + this)
     role            TEXT NOT NULL CHECK (role IN ('prediction', 'fitted')), -- fitted: used to fit a constant
     note            TEXT,                -- what a reader must know to judge the error
-    run_id          INTEGER REFERENCES run ON DELETE SET NULL -- its run
+    run_id          INTEGER REFERENCES run ON DELETE SET NULL, -- its run
+    band_below_fraction REAL             -- error band: down to predicted_value x (1 - this); NULL: as band_fraction
 ) STRICT;
 CREATE INDEX validation_by_run ON validation (run_id);
 
 -- A run in one line, for lists.
 CREATE VIEW run_summary AS
 SELECT id, scenario_name, created_utc, status, gpu_count, step_time_mean_ms, total_days, gpu_days,
-       money_usd, mfu_fraction, verdict, band_fraction
+       money_usd, mfu_fraction, verdict, band_fraction,
+       coalesce(band_below_fraction, band_fraction) AS band_below_fraction
 FROM run ORDER BY id;
 
 -- What a run was, read from its resolved scenario.
@@ -440,7 +445,7 @@ SELECT sweep_id, row_index, assignments, run_id, reason AS failure, status, repl
        left_out_fraction, dropped_fraction, samples_per_step, asked_samples_per_step,
        memory_bound_bytes,
        verdict <> 'out of memory' AND memory_bound_bytes > memory_capacity_bytes AS may_run_out,
-       memory_training_bytes
+       memory_training_bytes, coalesce(band_below_fraction, band_fraction) AS band_below_fraction
 FROM sweep_row ORDER BY sweep_id, row_index;
 
 -- The newest value of each cell with its signed error.
@@ -466,7 +471,9 @@ FROM reproduction_error GROUP BY paper, table_name ORDER BY paper, table_name;
 CREATE VIEW validation_error AS
 SELECT rows_file, row_name, source, hardware, stack, quantity, unit, measured_value, predicted_value,
        predicted_value / nullif(measured_value, 0) - 1 AS error_fraction, band_fraction,
-       abs(predicted_value - measured_value) <= band_fraction * abs(predicted_value) AS inside_band,
+       coalesce(band_below_fraction, band_fraction) AS band_below_fraction,
+       measured_value BETWEEN predicted_value * (1 - coalesce(band_below_fraction, band_fraction))
+                      AND predicted_value * (1 + band_fraction) AS inside_band,
        role, note, run_id, tool_version, source_commit
 FROM validation
 WHERE id IN (SELECT max(id) FROM validation GROUP BY rows_file, row_name, quantity)

@@ -46,7 +46,7 @@ static int compare_hashes(const void *a, const void *b) {
 /* ---- which columns ---- */
 
 enum column_use { COLUMN_SKIP, COLUMN_VALUE, COLUMN_RUN };
-enum { MOST_COLUMNS = 64 };
+enum { MOST_COLUMNS = 96 };
 
 struct digest {
     struct db *db;

@@ -191,7 +191,7 @@ static bool add_point(void *context, sqlite3_stmt *row, struct error *err) {
         .days = real(row, 2),
         .gpu_days = real(row, 3),
         .money_usd = real(row, 4),
-        .band_fraction = real(row, 5),
+        .band = band_of_stored(real(row, 12), real(row, 5)),
         .done = true,
         .out_of_memory = strcmp(verdict, "out of memory") == 0,
         .tight = strcmp(verdict, "tight") == 0,
@@ -213,12 +213,13 @@ struct plot_choice *sweep_view_points(struct store *store, int64_t sweep_id, str
     if (sweep == NULL) return NULL;
     cJSON *definition = cJSON_Parse(sweep->definition);
     read_axes(&list, definition);
-    bool ok = store_query(store,
-                          "SELECT row_index, gpu_count, total_days, gpu_days, money_usd,"
-                          " band_fraction, verdict, assignments, status = 'raced',"
-                          " replayed_iterations, mfu_fraction, may_run_out FROM sweep_result"
-                          " WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS,
-                          sweep_id, add_point, &list, err);
+    bool ok = store_query(
+        store,
+        "SELECT row_index, gpu_count, total_days, gpu_days, money_usd,"
+        " band_fraction, verdict, assignments, status = 'raced',"
+        " replayed_iterations, mfu_fraction, may_run_out, band_below_fraction FROM sweep_result"
+        " WHERE sweep_id = ?1 AND verdict IS NOT NULL" SWEEP_VIEW_NO_TWINS,
+        sweep_id, add_point, &list, err);
     cJSON_Delete(definition);
     *count = list.count;
     if (ok && list.count == 0) ok = error_set(err, "the sweep has no priced configurations yet");

@@ -56,7 +56,7 @@ enum ballast_verdict { BALLAST_FITS, BALLAST_TIGHT, BALLAST_OUT_OF_MEMORY };
 struct ballast_answer {
     size_t size; /* set by the caller: sizeof(struct ballast_answer) */
     double step_time_mean_ms, step_time_p50_ms, step_time_p95_ms, step_time_p99_ms;
-    double band_fraction; /* step time x (1 +- this) */
+    double band_fraction; /* step time to x (1 + this); from: band_below_fraction */
     double total_days;    /* of the whole training run */
     double gpu_days;
     double money_usd; /* NaN without a price */
@@ -72,7 +72,8 @@ struct ballast_answer {
     /* Likely peak of the whole training, each epoch shuffled anew, which the verdict goes by. NaN:
      * not known, and the verdict is that of memory_peak_bytes. */
     double memory_training_bytes;
-    double launch_wait_ms; /* of a mean step: waiting for the host's launches */
+    double launch_wait_ms;      /* of a mean step: waiting for the host's launches */
+    double band_below_fraction; /* step time from x (1 - this) */
 };
 
 /* Simulate a scenario file, or a scenario as text. `overrides` are "path=value" as of --set, NULL

@@ -169,13 +169,12 @@ static void print_table(const struct stack_fit *fit) {
 static void print_band_notes(const struct stack_fit *fit) {
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
-        if (isnan(g->band)) continue;
-        printf("%s on %s, %s: predictions of such runs have a band of +-%s %% (+-%s %% before), "
+        if (!band_is_known(g->band)) continue;
+        printf("%s on %s, %s: predictions of such runs have a band of %s %% (%s %% before), "
                "which ",
                g->stack->name, g->factor.gpu, precision_name(g->factor.precision),
-               cli_cell(100 * g->band, 0, 1, false).text,
-               cli_cell(100 * g->band_before, 0, 1, false).text);
-        if (g->band == g->factor.fit_error)
+               band_text(g->band, "+-", 1).text, band_text(g->band_before, "+-", 1).text);
+        if (g->band.above == g->factor.fit_error)
             printf("what one factor leaves its rows off gave");
         else if (g->band_rows > 0)
             printf("%lld row%s held back from the shipped factor%s gave", (long long)g->band_rows,
@@ -209,10 +208,13 @@ static void print_json(const struct stack_fit *fit, const char *const *paths) {
         cJSON_AddStringToObject(row, "stack", g->stack->name);
         cJSON_AddNumberToObject(row, "kernel_time_factor_before", g->before_kernel);
         cJSON_AddNumberToObject(row, "attention_time_factor_before", g->before_attention);
-        if (isnan(g->band))
+        if (band_is_known(g->band)) {
+            cJSON_AddNumberToObject(row, "band_fraction", g->band.above);
+            cJSON_AddNumberToObject(row, "band_below_fraction", g->band.below);
+        } else {
             cJSON_AddNullToObject(row, "band_fraction");
-        else
-            cJSON_AddNumberToObject(row, "band_fraction", g->band);
+            cJSON_AddNullToObject(row, "band_below_fraction");
+        }
         cJSON_AddNumberToObject(row, "band_rows", (double)g->band_rows);
         cJSON_AddItemToArray(groups, row);
     }
@@ -310,7 +312,8 @@ static void print_bands(const struct bands_report *report, int64_t rows_with_ste
         [BAND_CALIBRATED] = "calibrated on the GPU",
         [BAND_RELATIVE] = "without its source's factors",
         [BAND_UNKNOWN] = "unknown by name",
-        [BAND_MULTIMODAL] = "images, video, encoders alone",
+        [BAND_MULTIMODAL] = "text behind encoders of images",
+        [BAND_ENCODERS] = "encoders alone, diffusion",
     };
     printf(
         "%lld of %lld rows have a step time and could be simulated (ballast validate says of each "

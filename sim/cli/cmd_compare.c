@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "results/run_pair.h"
 #include "sim/base/amount.h"
+#include "sim/base/band.h"
 #include "sim/cli/cli.h"
 #include "sim/study/comparison.h"
 
@@ -347,7 +348,9 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON_AddStringToObject(row, "verdict", r->verdict);
         if (!isnan(r->left_out_fraction))
             cJSON_AddNumberToObject(row, "samples_left_out_fraction", r->left_out_fraction);
-        cJSON_AddNumberToObject(row, "band_fraction", r->band_fraction);
+        const struct band band = band_of_stored(r->band_below_fraction, r->band_fraction);
+        cJSON_AddNumberToObject(row, "band_fraction", band.above);
+        cJSON_AddNumberToObject(row, "band_below_fraction", band.below);
         cJSON_AddNumberToObject(row, "speedup", rows[i].speedup);
         cJSON_AddNumberToObject(row, "delta_fraction", rows[i].delta_fraction);
         cJSON_AddBoolToObject(row, "paired", rows[i].paired);

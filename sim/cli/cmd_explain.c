@@ -271,7 +271,8 @@ static cJSON *to_json(const struct explanation *x) {
 static void add_judgement(cJSON *object, const struct execution *e) {
     cJSON_AddStringToObject(object, "scenario", e->scenario->name);
     cJSON_AddNumberToObject(object, "step_time_mean_ms", e->replay->step_time_mean_s * 1e3);
-    cJSON_AddNumberToObject(object, "band_fraction", e->replay->band_fraction);
+    cJSON_AddNumberToObject(object, "band_fraction", e->replay->band.above);
+    cJSON_AddNumberToObject(object, "band_below_fraction", e->replay->band.below);
     cJSON_AddNumberToObject(object, "outside_fraction", e->replay->outside_fraction);
     cJSON *notes = cJSON_AddArrayToObject(object, "data_notes");
     for (int64_t i = 0; i < e->job->data_note_count; i++)

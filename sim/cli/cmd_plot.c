@@ -98,10 +98,9 @@ static bool load_stages(struct cli *cli, struct store *store, int64_t run_id, st
     if (memory == NULL) return false;
     run->stages = arena_array(cli->arena, struct plot_stage, run->stage_count);
     for (int64_t i = 0; i < run->stage_count; i++)
-        run->stages[i] =
-            (struct plot_stage){ .forward_s = stages[i].forward_ms * 1e-3,
-                                 .recompute_s = stages[i].recompute_ms * 1e-3,
-                                 .backward_s = stages[i].backward_ms * 1e-3 };
+        run->stages[i] = (struct plot_stage){ .forward_s = stages[i].forward_ms * 1e-3,
+                                              .recompute_s = stages[i].recompute_ms * 1e-3,
+                                              .backward_s = stages[i].backward_ms * 1e-3 };
     for (int64_t i = 0; i < memory_count; i++)
         if (memory[i].stage_index >= 0 && memory[i].stage_index < run->stage_count)
             run->stages[memory[i].stage_index].memory_GiB +=
@@ -300,7 +299,8 @@ static bool draw_residuals(struct cli *cli, const struct plot_options *o, struct
             .quantity = "step_time_ms",
             .measured_value = row->measured->iter_time_s * 1e3,
             .predicted_value = row->predicted_s * 1e3,
-            .band_fraction = row->band_high_s / row->predicted_s - 1,
+            .band_fraction = row->band.above,
+            .band_below_fraction = row->band.below,
             .role = row->calibrated_on ? "fitted" : "prediction",
         };
     }

@@ -108,7 +108,8 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         add_number_or_null(row, "simulated", v->simulated);
         if (v->measured) cJSON_AddBoolToObject(row, "measured", true);
         add_number_or_null(row, "relative_error", v->relative_error);
-        add_number_or_null(row, "band_fraction", v->band_fraction);
+        add_number_or_null(row, "band_fraction", v->band.above);
+        add_number_or_null(row, "band_below_fraction", v->band.below);
         cJSON_AddBoolToObject(row, "calibrated_on", v->calibrated_on);
         add_inputs(row, v->inputs);
         cJSON *assumptions = cJSON_AddArrayToObject(row, "assumptions");
@@ -385,10 +386,10 @@ static void print_markdown(const struct reproduction *r) {
                 fputs("- | ", stdout);
             else
                 printf("%+.1f %% | ", v->relative_error * 100);
-            if (isnan(v->band_fraction))
+            if (!band_is_known(v->band))
                 fputs("| ", stdout);
             else
-                printf("+-%.0f %% | ", v->band_fraction * 100);
+                printf("%s %% | ", band_text(v->band, "+-", 0).text);
             printf("[%s](../%s)", strrchr(v->scenario_file, '/') + 1, v->scenario_file);
             for (int64_t n = 0; v->set[n] != NULL; n++)
                 printf(" `%s`", v->set[n]);
@@ -424,7 +425,7 @@ static const char *commonest_unit(const struct reproduction *r) {
     for (int64_t i = 0; i < r->value_count; i++) {
         int64_t count = 0;
         for (int64_t k = 0; k < r->value_count; k++)
-            count += !isnan(r->values[k].band_fraction) &&
+            count += band_is_known(r->values[k].band) &&
                      strcmp(r->values[k].unit, r->values[i].unit) == 0;
         if (count > most) {
             most = count;
@@ -456,17 +457,17 @@ static bool draw(struct cli *cli, const struct reproduction *r, const char *path
     int64_t count = 0, pale_count = 0;
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
-        if (!v->main && !isnan(v->band_fraction) && strcmp(v->unit, unit) == 0 && v->paper > 0)
+        if (!v->main && band_is_known(v->band) && strcmp(v->unit, unit) == 0 && v->paper > 0)
             pale_count = 1;
     }
     int64_t group_count = pale_count;
     for (int64_t i = 0; i < r->value_count; i++) {
         const struct reproduction_value *v = &r->values[i];
-        if (isnan(v->band_fraction) || strcmp(v->unit, unit) != 0 || !(v->paper > 0)) continue;
+        if (!band_is_known(v->band) || strcmp(v->unit, unit) != 0 || !(v->paper > 0)) continue;
         points[count++] = (struct plot_point){
             .x = v->paper,
             .y = v->simulated,
-            .band_fraction = v->band_fraction,
+            .band = v->band,
             .group = group_of(groups, &group_count, pale_count, GROUP_LIMIT, v),
         };
     }

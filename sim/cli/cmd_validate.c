@@ -200,8 +200,8 @@ static void print_row(const struct validation_row *r) {
     else
         printf(" %12.4g %12.4g %s %%", r->measured->iter_time_s, r->predicted_s,
                percent(r->relative_error, 7, true).text);
-    printf("  +-%s %%%c", percent(r->band_high_s / r->predicted_s - 1, 4, false).text,
-           r->inside_range ? ' ' : '!');
+    const bool even = r->band.below == r->band.above;
+    printf(" %7s %%%c", band_text(r->band, "+-", even ? 1 : 0).text, r->inside_range ? ' ' : '!');
     if (!isnan(r->measured->peak_mem_GiB))
         printf(" %s %s", cli_cell(r->measured->peak_mem_GiB, 10, 1, false).text,
                cli_cell(r->predicted_peak_GiB, 10, 1, false).text);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <stdio.h>
 #include "sim/base/amount.h"
+#include "sim/base/band.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/policy/partition/partition.h"
@@ -196,9 +197,9 @@ void print_job(const struct execution *e) {
     if (r->outside_fraction > 0)
         snprintf(outside, sizeof outside, "   [%.0f %% of it priced outside the measured range]",
                  r->outside_fraction * 100);
-    printf("  step time   %.3f s mean +- %.0f %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
-           r->step_time_mean_s, r->band_fraction * 100, r->step_time_p50_s, r->step_time_p95_s,
-           r->step_time_p99_s, outside);
+    printf("  step time   %.3f s mean %s %%   (p50 %.3f, p95 %.3f, p99 %.3f)%s\n",
+           r->step_time_mean_s, band_text(r->band, "+- ", 0).text, r->step_time_p50_s,
+           r->step_time_p95_s, r->step_time_p99_s, outside);
 }
 
 static void print_head(const struct execution *e) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "sim/base/amount.h"
+#include "sim/base/band.h"
 
 enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20, NOTABLE_STEP_PERCENT = 5 };
 
@@ -28,6 +29,10 @@ static void add_label(void *list, const char *label) {
     cJSON_AddItemToArray(list, cJSON_CreateString(label));
 }
 
+static struct band band_of(const struct sweep_row_record *row) {
+    return band_of_stored(row->band_below_fraction, row->band_fraction);
+}
+
 static cJSON *row_json(struct sweep *sweep, int64_t index) {
     const struct sweep_row_record *r = &sweep->rows[index];
     cJSON *o = cJSON_CreateObject();
@@ -45,7 +50,9 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     add_number(o, "money_usd", r->money_usd);
     add_number(o, "on_demand_usd", r->on_demand_usd);
     add_number(o, "mfu_fraction", r->mfu_fraction);
-    add_number(o, "band_fraction", r->band_fraction);
+    const struct band band = band_of(r);
+    add_number(o, "band_fraction", band.above);
+    add_number(o, "band_below_fraction", band.below);
     cJSON_AddStringToObject(o, "verdict", r->verdict);
     cJSON_AddNumberToObject(o, "memory_peak_bytes", (double)r->memory_peak_bytes);
     cJSON_AddNumberToObject(o, "memory_headroom_fraction",
@@ -202,17 +209,20 @@ static void print_counts(const struct sweep *sweep) {
 /* What a table of layouts shows. */
 struct columns {
     bool money, on_demand;
+    int band_width;
     struct amount_unit time, work; /* of all its rows */
 };
 
 static struct columns columns_of(const struct sweep *sweep, const int64_t *rows, int64_t count) {
-    struct columns columns = { .money = false };
+    struct columns columns = { .band_width = 3 };
     double days = 0, gpu_days = 0;
     for (int64_t i = 0; i < count; i++) {
         days = fmax(days, sweep->rows[rows[i]].total_days);
         gpu_days = fmax(gpu_days, sweep->rows[rows[i]].gpu_days);
         columns.money = columns.money || !isnan(sweep->rows[rows[i]].money_usd);
         columns.on_demand = columns.on_demand || !isnan(sweep->rows[rows[i]].on_demand_usd);
+        const int width = (int)strlen(band_text(band_of(&sweep->rows[rows[i]]), "", 0).text);
+        if (width > columns.band_width) columns.band_width = width;
     }
     columns.time = amount_of_days(days);
     columns.work = amount_of_gpu_days(gpu_days);
@@ -220,9 +230,9 @@ static struct columns columns_of(const struct sweep *sweep, const int64_t *rows,
 }
 
 static void print_header(struct columns columns, const char *first) {
-    printf("%5s %9s %10s%s%s    step s p95/p50     MFU  band  memory free  steps\n", first,
+    printf("%5s %9s %10s%s%s    step s p95/p50     MFU %*s  memory free  steps\n", first,
            columns.time.name, columns.work.name, columns.money ? "         USD" : "",
-           columns.on_demand ? "   on demand" : "");
+           columns.on_demand ? "   on demand" : "", columns.band_width + 2, "band");
 }
 
 static int money_decimals(double usd) {
@@ -278,7 +288,8 @@ static void print_row(struct sweep *sweep, int64_t index, struct columns columns
         printf("       -");
     else
         printf(" %7.3f", r->step_time_p95_ms / r->step_time_p50_ms);
-    printf(" %5.1f %% %3.0f %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100, r->band_fraction * 100,
+    printf(" %5.1f %% %*s %% %10.1f %% %6ld%s %s", r->mfu_fraction * 100, columns.band_width,
+           band_text(band_of(r), "", 0).text,
            100 - 100 * (double)sweep_row_memory_bytes(r) / (double)r->memory_capacity_bytes,
            (long)r->replayed_iterations, r->on_front == 1 ? " *" : "  ", sweep_label(sweep, index));
     print_limit_marks(sweep, r);
@@ -551,8 +562,8 @@ static void print_by_gpu_count(struct sweep *sweep, const struct sweep_decision 
 /* A limit that lies inside the band is kept or missed by the error of the prediction. */
 static void print_coin_toss(const struct sweep_row_record *row, double value, double limit) {
     if (value * (1 + row->band_fraction) <= limit) return;
-    printf("  it keeps that limit by %.1f %%, and the band is +- %.0f %%: it may well miss it\n",
-           (1 - value / limit) * 100, row->band_fraction * 100);
+    printf("  it keeps that limit by %.1f %%, and the band is %s %%: it may well miss it\n",
+           (1 - value / limit) * 100, band_text(band_of(row), "+- ", 0).text);
 }
 
 static void print_limit(struct sweep *sweep, int64_t index) {

@@ -172,7 +172,8 @@ static const char blanks[] =
     "else `swiglu` |\n"
     "| positions, biases | learned and everywhere with `gelu`, `gelu-new`, `quick-gelu` and of "
     "`encoder` rows; else rotary and none |\n"
-    "| norm, qk_norm | as usual with ffn, `layer` of `encoder` rows; as the family of the model's name (Qwen3, Gemma 3, "
+    "| norm, qk_norm | as usual with ffn, `layer` of `encoder` rows; as the family of the model's "
+    "name (Qwen3, Gemma 3, "
     "OLMo 2, Wan 2) |\n"
     "| whether the head is the embedding's table | as the notes say (\"embeddings tied\", "
     "\"untied\"); else not by LitGPT and Thunder; else as the public model of its name, width and "
@@ -293,7 +294,8 @@ static void print_unseen(const struct validation *unseen) {
          "after the factors and the bands above: no factor and no band is fitted to them; two "
          "constants, the wait for the last rank and what kernels bring with them, were fitted to "
          "the calibration rows in sight of these (docs/MODEL.md, section 2). Causes were searched "
-         "in them since, so this table tells how well they are described; what they showed at first sight, which is what to expect of runs from "
+         "in them since, so this table tells how well they are described; what they showed at "
+         "first sight, which is what to expect of runs from "
          "elsewhere, stands in that README. Row by row: "
          "`ballast validate calibrate/measured/unseen/*.csv`.\n");
     print_group_table(unseen);
@@ -315,8 +317,7 @@ static void print_rows(const struct validation *v) {
         else
             printf(" %.4g | %.4g | %s |", r->measured->iter_time_s, r->predicted_s,
                    cli_cell(100 * r->relative_error, 0, 1, true).text);
-        printf(" %s%s |", cli_cell(100 * (r->band_high_s / r->predicted_s - 1), 0, 1, false).text,
-               r->inside_range ? "" : " !");
+        printf(" %s%s |", band_text(r->band, "", 1).text, r->inside_range ? "" : " !");
         if (!isnan(r->measured->peak_mem_GiB))
             printf(" %s %s%s | %s |\n", cli_cell(r->measured->peak_mem_GiB, 0, 1, false).text,
                    memory_reading_name(r->reading), r->memory_used ? " *" : "",

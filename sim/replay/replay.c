@@ -555,11 +555,11 @@ static void judge_step_time(const struct job *job, struct replay *replay) {
                               : s->stack != NULL && backend_is_of_stack(s->backend, s->stack)
                                   ? KIN_LIKE_MEASURED
                                   : KIN_OFF_STACK;
-    const double operators = replay->operators_band_fraction,
-                 measured = cost_model_step_band(s->cost_model, kin, replay_doubt(replay));
-    replay->band_fraction = isnan(measured)    ? operators
-                            : s->stack != NULL ? measured
-                                               : fmax(measured, operators);
+    const struct band operators = band_even(replay->operators_band_fraction),
+                      measured = cost_model_step_band(s->cost_model, kin, replay_doubt(replay));
+    replay->band = !band_is_known(measured) ? operators
+                   : s->stack != NULL       ? measured
+                                            : band_wider(measured, operators);
     replay->pair_band_fraction =
         expm1(cost_model_pair_band(s->cost_model, kin == KIN_LIKE_MEASURED));
 }

@@ -10,6 +10,7 @@
 #ifndef BALLAST_SIM_REPLAY_REPLAY_H
 #define BALLAST_SIM_REPLAY_REPLAY_H
 
+#include "sim/base/band.h"
 #include "sim/replay/job.h"
 #include "sim/replay/training_peak.h"
 
@@ -94,9 +95,9 @@ struct replay {
     /* Of the whole training, all epochs, whichever way they are shuffled; the verdict's. NaN: too
      * few steps to tell, or a policy plans each step by what it needs. */
     struct training_peak training;
-    double memory_band_fraction; /* of its device memory; NaN: no measured runs tell */
-    bool memory_close;           /* the band reaches the capacity, from below or from above */
-    double band_fraction;
+    double memory_band_fraction;    /* of its device memory; NaN: no measured runs tell */
+    bool memory_close;              /* the band reaches the capacity, from below or from above */
+    struct band band;               /* of the step time */
     double operators_band_fraction; /* the mean of the operators' bands, by their time */
     /* Of the step, by what rules state of operators inside layers; 0 for the others. */
     double stated_band_fraction;

@@ -463,27 +463,24 @@ static void band_assumption(struct reader *r) {
                                         "band of the step time holds that of its operators besides",
                                         cost_model_gpu(s->cost_model)->name));
     if (model_is_text_decoder(s->model)) return;
-    const struct step_bands *bands = cost_model_bands(s->cost_model);
     if (cost_model_knows_multimodal(s->cost_model))
         scenario_assume(r,
                         arena_format(s->arena,
                                      "the band of the step time leans on how far off the runs of "
                                      "one paper by stack %s were, %g %%",
                                      s->stack->name, 100 * s->stack->multimodal_band));
-    else if (bands != NULL && !isnan(bands->multimodal_ratio[1])) {
-        /* Those that write no text were measured with a factor that this run may be without. */
-        const bool without = !model_writes_text(s->model) && !isnan(bands->encoder_factor) &&
-                             cost_model_encoder_factor(s->cost_model) == 1;
-        const double more = without ? bands->encoder_factor : 1;
-        scenario_assume(r,
-                        arena_format(s->arena,
-                                     "the band of the step time is that of public runs of models "
-                                     "of images or video and of encoders alone, whatever their "
-                                     "stack: half took over %.2f times the predicted time, four "
-                                     "in five %.2f to %.2f times",
-                                     more * bands->multimodal_ratio[1],
-                                     more * bands->multimodal_ratio[0],
-                                     more * bands->multimodal_ratio[2]));
+    else {
+        const struct step_ratios took = cost_model_multimodal_ratios(s->cost_model);
+        if (isnan(took.median)) return;
+        scenario_assume(
+            r, arena_format(s->arena,
+                            "the band of the step time is that of public runs of %s, whatever "
+                            "their stack: half took over %.2f times the predicted time, four in "
+                            "five %.2f to %.2f times",
+                            model_writes_text(s->model)
+                                ? "models that write text behind encoders of images or video"
+                                : "encoders alone, pairs of them and diffusion",
+                            took.median, took.low, took.high));
     }
 }
 

@@ -147,8 +147,8 @@ void scenario_assume_stack(struct reader *r) {
     if (more != 1)
         text = arena_format(s->arena, "%s, a factor of %.3g in it because %s", text, more,
                             cost_model_encoder_factor(s->cost_model) != 1
-                                ? "measured encoders and diffusion models took as much longer than "
-                                  "was predicted, in the median of their sources"
+                                ? "measured encoders and diffusion models took longer than was "
+                                  "predicted, and by it their sources are the least off"
                                 : "no run of this stack was fitted");
     if (use.attention_time_factor != 1)
         text = arena_format(s->arena, "%s, attention %.3g times that", text,

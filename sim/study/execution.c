@@ -416,7 +416,8 @@ void execution_record(const struct execution *e, const struct provenance *proven
         run->memory_training_high_bytes = llround(r->training.high_bytes);
     }
     run->memory_capacity_bytes = llround(cost_model_gpu(s->cost_model)->hbm_bytes);
-    run->band_fraction = r->band_fraction;
+    run->band_fraction = r->band.above;
+    run->band_below_fraction = r->band.below;
     run->pair_band_fraction = r->pair_band_fraction;
     run->inside_range = r->inside_range;
     const double *c = r->classes_s;

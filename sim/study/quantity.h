@@ -39,6 +39,7 @@ struct quantity {
     bool indexed;
     bool replayed; /* needs the epoch; otherwise the plan and the micro-batches are enough */
     bool timed;    /* carries the cost model's band */
+    bool rate;     /* timed, and goes with one over the time */
     bool classed;  /* needs where the time of a step goes */
     enum quantity_comparison comparison;
     bool measured; /* a wall time of this machine: not repeatable, and no error of a simulation */

@@ -92,8 +92,8 @@ static void take_pictures(struct context *c) {
         if (p->right == NULL || p->run_count == 0) continue;
         picture->right = arena_array(c->arena, double, p->count);
         for (int64_t i = 0; i < p->count; i++)
-            picture->right[i] = run_book_value(
-                c->book, run_book_add(c->book, &p->runs[0].run), c->drawn[t][points + i]);
+            picture->right[i] = run_book_value(c->book, run_book_add(c->book, &p->runs[0].run),
+                                               c->drawn[t][points + i]);
     }
 }
 
@@ -129,10 +129,9 @@ static const char *const *list_assumptions(struct context *c,
     for (int64_t i = 0; inputs[i] != NULL; i++) {
         if (inputs[i]->status == INPUT_STATED) continue;
         const char *mark = inputs[i]->status == INPUT_FITTED ? "fitted: " : "";
-        list[at++] = inputs[i]->name != NULL
-                         ? arena_format(c->arena, "%s%s: %s", mark, inputs[i]->name,
-                                        inputs[i]->value)
-                         : inputs[i]->value;
+        list[at++] = inputs[i]->name != NULL ? arena_format(c->arena, "%s%s: %s", mark,
+                                                            inputs[i]->name, inputs[i]->value)
+                                             : inputs[i]->value;
     }
     for (int64_t i = 0; i < count; i++)
         list[at++] = arena_text(c->arena, own[i]);
@@ -155,9 +154,8 @@ static bool store_value(struct context *c, const struct reproduction_value *v,
         .source_commit = execution_commit(),
         .paper = t->paper,
         .table_name = t->table,
-        .row_name = row->reading != NULL
-                        ? arena_format(c->arena, "%s (%s)", row->row, row->reading)
-                        : row->row,
+        .row_name = row->reading != NULL ? arena_format(c->arena, "%s (%s)", row->row, row->reading)
+                                         : row->row,
         .quantity = v->quantity,
         .unit = v->unit,
         .paper_value = v->paper,
@@ -186,14 +184,20 @@ static const char *note_of(struct context *c, const struct paper_row *row,
         return add_note(c, note, q->absent);
     int64_t stage = run_book_overflowing_stage(c->book, a->run);
     if (stage >= 0 && (q->timed || quantity_compares(q)))
-        note = add_note(c, note, arena_format(c->arena, "out of memory on stage %lld",
-                                              (long long)stage + 1));
+        note = add_note(
+            c, note, arena_format(c->arena, "out of memory on stage %lld", (long long)stage + 1));
     if (!quantity_compares(q)) return note;
     stage = run_book_overflowing_stage(c->book, a->against_run);
     if (stage < 0) return note;
     return add_note(c, note,
                     arena_format(c->arena, "compared with a run out of memory on stage %lld",
                                  (long long)stage + 1));
+}
+
+/* What compares two runs has none: most of their error is one. */
+static struct band band_of(const struct quantity *q, struct band of_time) {
+    if (!q->timed || quantity_compares(q)) return band_even(NAN);
+    return q->rate ? band_of_inverse(of_time) : of_time;
 }
 
 static bool take_value(struct context *c, const struct paper_table *t, const struct paper_row *row,
@@ -213,8 +217,7 @@ static bool take_value(struct context *c, const struct paper_table *t, const str
         .paper = value->paper,
         .simulated = quantity_compare(q, own, against),
         .measured = q->measured,
-        .band_fraction =
-            q->timed && !quantity_compares(q) ? run_book_band(c->book, a->run) : NAN,
+        .band = band_of(q, run_book_band(c->book, a->run)),
         .calibrated_on = value->calibrated_on,
         .run = row->run,
         .scenario_file = shown_path(c, row->run.path),
@@ -223,10 +226,10 @@ static bool take_value(struct context *c, const struct paper_table *t, const str
         .assumptions = list_assumptions(c, inputs, run_book_assumptions(c->book, a->run)),
         .note = note_of(c, row, value, a),
     };
-    v->id = row->reading != NULL
-                ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, v->quantity,
-                               row->reading)
-                : arena_format(c->arena, "%s.%s.%s", v->table, row->row, v->quantity);
+    v->id =
+        row->reading != NULL
+            ? arena_format(c->arena, "%s.%s.%s.%s", v->table, row->row, v->quantity, row->reading)
+            : arena_format(c->arena, "%s.%s.%s", v->table, row->row, v->quantity);
     v->relative_error = v->paper != 0 && !q->measured ? (v->simulated - v->paper) / v->paper : NAN;
     return c->options->store == NULL || store_value(c, v, t, row, a->run);
 }
@@ -235,13 +238,12 @@ static bool take_answers(struct context *c) {
     int64_t at = 0;
     for (int64_t k = 0; k < c->table_count; k++) {
         const struct paper_table *t = c->tables[k];
-        c->out->summaries[c->out->summary_count++] = (struct reproduction_summary){
-            .table = t->id,
-            .source = t->source,
-            .note = t->note,
-            .rule = t->rule,
-            .inputs = t->inputs
-        };
+        c->out->summaries[c->out->summary_count++] =
+            (struct reproduction_summary){ .table = t->id,
+                                           .source = t->source,
+                                           .note = t->note,
+                                           .rule = t->rule,
+                                           .inputs = t->inputs };
         for (int64_t r = 0; r < t->row_count; r++)
             for (int64_t v = 0; v < t->rows[r].value_count; v++)
                 if (!take_value(c, t, &t->rows[r], &t->rows[r].values[v], &c->asked[at++]))

@@ -9,6 +9,7 @@
 #ifndef BALLAST_SIM_STUDY_REPRODUCTION_H
 #define BALLAST_SIM_STUDY_REPRODUCTION_H
 
+#include "sim/base/band.h"
 #include "sim/study/paper_table.h"
 
 /* What one input does to a row (sensitivity.h). */
@@ -19,26 +20,26 @@ struct sensitivity {
 };
 
 struct reproduction_value {
-    const char *id;    /* <paper>.<table>.<row>.<quantity>[.<reading>] */
-    const char *table; /* "omnibal.ablation" */
+    const char *id;            /* <paper>.<table>.<row>.<quantity>[.<reading>] */
+    const char *table;         /* "omnibal.ablation" */
     const char *row, *reading; /* reading may be NULL */
     int64_t rank;              /* of the reading (paper_table.h) */
-    bool main; /* of the readings of this row's quantity, the one to look at first */
-    int64_t reading_count;     /* of them, this one included */
+    bool main;             /* of the readings of this row's quantity, the one to look at first */
+    int64_t reading_count; /* of them, this one included */
     const char *quantity, *unit;
     double paper;          /* NaN: the paper draws it without a number */
     double simulated;      /* NaN: this build or its budget does not give it; the note says why */
     bool measured;         /* simulated is a wall time of this machine */
     double relative_error; /* NaN when the paper's value is 0, and of what is measured */
-    double band_fraction;  /* of the simulated value, where it has one; NaN otherwise */
+    struct band band;      /* of the simulated value, where it has one */
     bool calibrated_on;
     struct paper_run run;
     const struct sensitivity *sensitivity; /* NULL until it is measured */
     int64_t sensitivity_count;
     const char *scenario_file; /* run.path as shown on every machine */
-    const char *const *set; /* what the row changes in it, as of --set; NULL at the end */
+    const char *const *set;    /* what the row changes in it, as of --set; NULL at the end */
     const struct paper_input *const *inputs; /* stated, assumed or fitted; NULL at the end */
-    const char *const *assumptions; /* what was not stated, in words; NULL at the end */
+    const char *const *assumptions;          /* what was not stated, in words; NULL at the end */
     const char *note;
     const char *cause; /* why its figure is off, as the table's file says; or NULL */
 };
@@ -48,8 +49,8 @@ struct reproduction_miss {
     const char *figure; /* "<row>.<quantity>" */
     const struct reproduction_value *main;
     const struct reproduction_value
-        *met_by; /* the nearest reading, if it is near enough; or NULL */
-    const char *cause;                       /* what was found by trying; or NULL */
+        *met_by;       /* the nearest reading, if it is near enough; or NULL */
+    const char *cause; /* what was found by trying; or NULL */
 };
 
 struct reproduction_summary {
@@ -64,7 +65,7 @@ struct reproduction_summary {
      * it; met: at least one reading is within REPRODUCTION_TIME_LIMIT or
      * REPRODUCTION_RATIO_LIMIT. */
     int64_t figures, figures_met, figures_met_by_main;
-    const char **missed;             /* [figures - figures_met], as "<row>.<quantity>" */
+    const char **missed;              /* [figures - figures_met], as "<row>.<quantity>" */
     struct reproduction_miss *misses; /* [figures - figures_met_by_main] */
 };
 

@@ -36,7 +36,7 @@ struct entry {
     bool failed;
     /* answers */
     struct arena *arena; /* owned; made by the thread that runs it */
-    double band_fraction;
+    struct band band;
     const char *data_status;
     const char **assumptions;
     int64_t run_id, overflowing_stage;
@@ -81,8 +81,9 @@ int64_t run_book_add(struct run_book *book, const struct paper_run *run) {
         book->entries =
             memory_realloc(book->entries, sizeof *book->entries * (size_t)book->capacity);
     }
-    book->entries[book->count] =
-        (struct entry){ .run = *run, .band_fraction = NAN, .run_id = -1, .overflowing_stage = -1 };
+    book->entries[book->count] = (struct entry){
+        .run = *run, .band = band_even(NAN), .run_id = -1, .overflowing_stage = -1
+    };
     return book->count++;
 }
 
@@ -210,7 +211,7 @@ static void take_answers(struct entry *e) {
     const struct scenario *s = e->execution->scenario;
     const struct replay *replay = e->execution->replay;
     if (replay != NULL) {
-        e->band_fraction = replay->band_fraction;
+        e->band = replay->band;
         /* Of the steps that a paper measured, not of the training that its scenario would be. */
         const struct stage_memory *peak = &replay->stages[replay->verdict_stage].peak;
         if (stage_memory_device(peak) > cost_model_gpu(s->cost_model)->hbm_bytes)
@@ -436,8 +437,8 @@ double run_book_value(const struct run_book *book, int64_t run, int64_t slot) {
     return book->entries[run].questions[slot].answer;
 }
 
-double run_book_band(const struct run_book *book, int64_t run) {
-    return book->entries[run].band_fraction;
+struct band run_book_band(const struct run_book *book, int64_t run) {
+    return book->entries[run].band;
 }
 
 int64_t run_book_run_id(const struct run_book *book, int64_t run) {

@@ -12,6 +12,7 @@
 #ifndef BALLAST_SIM_STUDY_RUN_BOOK_H
 #define BALLAST_SIM_STUDY_RUN_BOOK_H
 
+#include "sim/base/band.h"
 #include "sim/study/paper_table.h"
 
 struct run_book;
@@ -42,8 +43,8 @@ bool run_book_simulate(struct run_book *book, const struct run_book_options *opt
 
 /* After the simulation. NaN: the run failed, with keep_going. */
 double run_book_value(const struct run_book *book, int64_t run, int64_t slot);
-double run_book_band(const struct run_book *book, int64_t run); /* NaN: not replayed */
-int64_t run_book_run_id(const struct run_book *book, int64_t run);          /* -1: not stored */
+struct band run_book_band(const struct run_book *book, int64_t run); /* NaN: not replayed */
+int64_t run_book_run_id(const struct run_book *book, int64_t run);   /* -1: not stored */
 /* The stage whose memory does not suffice, from 0; -1: it fits, or memory was not asked for. */
 int64_t run_book_overflowing_stage(const struct run_book *book, int64_t run);
 const char *run_book_data_status(const struct run_book *book, int64_t run);

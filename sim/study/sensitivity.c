@@ -165,7 +165,7 @@ static void take_row(struct arena *arena, const struct run_book *book, struct as
 }
 
 static bool wanted(const struct reproduction_value *v) {
-    return v->main && !isnan(v->band_fraction) && v->paper > 0;
+    return v->main && band_is_known(v->band) && v->paper > 0;
 }
 
 bool sensitivity_measure(const struct reproduction_options *options,

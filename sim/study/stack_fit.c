@@ -261,8 +261,8 @@ static int64_t group_of(struct stack_fit *fit, struct arena *arena, const struct
     struct stack_use use = stack_on(g->stack, row->scenario.gpu, precision);
     g->writes_text = measured_writes_text(row->scenario.document);
     g->multimodal = !measured_is_text(row->scenario.document);
-    g->before_kernel = use.kernel_time_factor *
-                       usual_before(g->stack, bands, g->writes_text, use.calibrated);
+    g->before_kernel =
+        use.kernel_time_factor * usual_before(g->stack, bands, g->writes_text, use.calibrated);
     g->before_attention = use.attention_time_factor;
     g->was_calibrated = use.calibrated;
     return fit->group_count++;
@@ -398,32 +398,36 @@ static void warn_of_group(struct stack_fit *fit, struct arena *arena,
                                g->stack->name, g->stack->relative));
 }
 
+/* The least band of models like those of the fit, on a stack that is calibrated for them or not. */
+static struct band of_images(const struct stack_fit_group *g, const struct step_bands *bands,
+                             bool calibrated) {
+    if (stack_knows_multimodal(g->stack, calibrated, g->writes_text))
+        return band_even(g->stack->multimodal_band);
+    const struct step_ratios took = bands->images[g->writes_text];
+    return (struct band){ 1 - took.low, took.high - 1 };
+}
+
 /* What cost_model_step_band() gives from now on to a model like those of the fit. */
 static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
                       double lost_fraction) {
     const struct step_band *own =
         bands == NULL ? NULL : step_band_of(bands, g->stack->name, g->factor.gpu);
     g->band_rows = own != NULL ? own->rows : 0;
-    g->band = bands == NULL ? NAN
-                            : step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true,
-                                                 true, lost_fraction);
-    if (!isnan(g->band)) g->band = fmax(g->band, stack_factor_doubt(&g->factor));
+    if (bands == NULL) {
+        g->band = g->band_before = band_even(NAN);
+        return;
+    }
+    g->band = band_even(fmax(
+        step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true, lost_fraction),
+        stack_factor_doubt(&g->factor)));
     /* Kernels of the factor before took another time for the same FLOP. */
     const double faster = g->factor.kernel_time_factor / g->before_kernel,
                  lost_before = fmin(fmax(1 - (1 - lost_fraction) * faster, 0), 1);
-    g->band_before = bands == NULL
-                         ? NAN
-                         : step_band_fraction(bands, g->stack->name, g->factor.gpu,
-                                              g->was_calibrated, false, true, lost_before);
-    if (!g->multimodal || bands == NULL) return;
-    const struct stack *stack = g->stack;
-    g->band = fmax(g->band, stack_knows_multimodal(stack, true, g->writes_text)
-                                ? stack->multimodal_band
-                                : bands->multimodal);
-    g->band_before =
-        fmax(g->band_before, stack_knows_multimodal(stack, g->was_calibrated, g->writes_text)
-                                 ? stack->multimodal_band
-                                 : bands->multimodal);
+    g->band_before = band_even(step_band_fraction(bands, g->stack->name, g->factor.gpu,
+                                                  g->was_calibrated, false, true, lost_before));
+    if (!g->multimodal) return;
+    g->band = band_wider(g->band, of_images(g, bands, true));
+    g->band_before = band_wider(g->band_before, of_images(g, bands, g->was_calibrated));
 }
 
 static bool nothing_fitted(const struct stack_fit *fit, const char *path, struct error *err) {

@@ -16,6 +16,7 @@
 #ifndef BALLAST_SIM_STUDY_STACK_FIT_H
 #define BALLAST_SIM_STUDY_STACK_FIT_H
 
+#include "sim/base/band.h"
 #include "sim/study/measured_scenario.h"
 
 struct stack_fit_group {
@@ -24,10 +25,10 @@ struct stack_fit_group {
     double before_kernel, before_attention; /* what held until now, its own or not */
     int64_t row_count;
     double launch_fraction; /* of a step that launches cost its rows, mean, at a factor of 1 */
-    /* Half-width of the band that predictions of such runs carry, NaN without bands.json; how
+    /* The band that predictions of such runs carry, not known without bands.json; how
      * many held-back rows of this stack it comes from, 0: from those of all calibrated stacks. None
      * of the rows of this fit was held back. */
-    double band, band_before;
+    struct band band, band_before;
     bool was_calibrated; /* on this GPU and precision */
     bool multimodal;     /* its first row is of images or video, or of an encoder alone */
     bool writes_text;    /* its first row's model */

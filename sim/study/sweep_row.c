@@ -125,7 +125,8 @@ void sweep_row_answer(struct sweep_row_record *row, const struct scenario *s,
     row->money_usd = r->money_usd;
     row->on_demand_usd = r->gpu_days * 24 * s->cluster_fields.on_demand_usd_per_gpu_hour;
     row->mfu_fraction = r->mfu_fraction;
-    row->band_fraction = r->band_fraction;
+    row->band_fraction = r->band.above;
+    row->band_below_fraction = r->band.below;
     row->verdict = verdict_name(r->verdict);
     row->memory_peak_bytes = llround(stage_memory_device(&r->stages[r->verdict_stage].peak));
     if (!isnan(r->training.likely_bytes))

@@ -139,22 +139,25 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->relative_error = row->predicted_s / r->iter_time_s - 1;
     const struct cost_model *model = e->scenario->cost_model;
     const double lost = row->lost_fraction = 1 - p->hfu_fraction;
-    double band = p->band_fraction;
+    struct band band = p->band;
     row->multimodal = !model_is_text_decoder(e->scenario->model);
     const struct stack_use use = cost_model_stack(model);
+    row->writes_text = model_writes_text(e->scenario->model);
     row->finds_encoder_factor =
-        !model_writes_text(e->scenario->model) && use.stack != NULL && !stack_states_encoders(&use);
+        !row->writes_text && use.stack != NULL && !stack_states_encoders(&use);
     const struct step_doubt doubt = replay_doubt(p);
-    if (band == cost_model_step_band(model, KIN_LIKE_MEASURED, doubt))
+    const struct band like = cost_model_step_band(model, KIN_LIKE_MEASURED, doubt);
+    if (band.below == like.below && band.above == like.above)
         band = cost_model_step_band_of_source(model, r->source, doubt);
     if (!scenario->exact_stack) /* what stands for it was calibrated, not it */
-        band = fmax(band, cost_model_step_band(model, KIN_OFF_STACK, doubt));
+        band = band_wider(band, cost_model_step_band(model, KIN_OFF_STACK, doubt));
     const struct step_bands *bands = cost_model_bands(model);
-    if (!scenario->exact_stack && row->multimodal && bands != NULL)
-        band = fmax(band, bands->multimodal);
-    if (!scenario->known_stack) band = fmax(band, cost_model_unknown_stack_band(model, lost));
-    row->band_low_s = row->predicted_s * (1 - band);
-    row->band_high_s = row->predicted_s * (1 + band);
+    if (!scenario->exact_stack && row->multimodal)
+        band = band_wider(band, cost_model_multimodal_band(model, true));
+    if (!scenario->known_stack) band = band_wider(band, cost_model_unknown_stack_band(model, lost));
+    row->band = band;
+    row->band_low_s = row->predicted_s * (1 - band.below);
+    row->band_high_s = row->predicted_s * (1 + band.above);
     row->inside_range = p->inside_range;
     find_calibration(scenario, bands, arena, row);
     row->memory_used = is_named((const char *const *)scenario->stack->memory_rows, r->row_id);
@@ -339,7 +342,7 @@ static void summarise(const struct validation *v, const struct selection *of,
         if (!counts(row, of)) continue;
         const double measured = row->measured->iter_time_s;
         covered += measured >= row->band_low_s && measured <= row->band_high_s;
-        widths[time_count] = row->band_high_s / row->predicted_s - 1;
+        widths[time_count] = band_half_width(row->band);
         time[time_count++] = row->relative_error;
     }
     g->time = statistics_of(time, time_count);
@@ -419,6 +422,7 @@ static bool read_files(struct validation *v, const char *const *paths, int64_t p
 static const struct validation_row no_row = { .predicted_s = NAN,
                                               .relative_error = NAN,
                                               .lost_fraction = NAN,
+                                              .band = { NAN, NAN },
                                               .band_low_s = NAN,
                                               .band_high_s = NAN,
                                               .predicted_peak_GiB = NAN,
@@ -672,7 +676,8 @@ struct validation_record *validation_records(const struct validation *v, int64_t
             record.unit = "ms";
             record.measured_value = m->iter_time_s * 1e3;
             record.predicted_value = row->predicted_s * 1e3;
-            record.band_fraction = row->band_high_s / row->predicted_s - 1;
+            record.band_fraction = row->band.above;
+            record.band_below_fraction = row->band.below;
             records[(*count)++] = record;
         }
         if (isnan(m->peak_mem_GiB)) continue;
@@ -680,7 +685,7 @@ struct validation_record *validation_records(const struct validation *v, int64_t
         record.unit = "GiB";
         record.measured_value = m->peak_mem_GiB;
         record.predicted_value = row->predicted_peak_GiB;
-        record.band_fraction = NAN;
+        record.band_fraction = record.band_below_fraction = NAN;
         if (row->skip == SKIP_NOTHING) {
             record.role = row->memory_used ? "fitted" : "prediction";
             if (row->reading >= READING_FULL_CARD) record.note = memory_reading_name(row->reading);

@@ -9,6 +9,7 @@
 #ifndef BALLAST_SIM_STUDY_VALIDATION_H
 #define BALLAST_SIM_STUDY_VALIDATION_H
 
+#include "sim/base/band.h"
 #include "sim/study/execution.h"
 #include "sim/study/measured_scenario.h"
 
@@ -33,6 +34,7 @@ struct validation_row {
     enum validation_skip skip;
     const char *skip_detail;                                     /* what exactly; may be NULL */
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
+    struct band band;                                            /* from the one to the other */
     double lost_fraction;                                        /* 1 - HFU; NaN when skipped */
     const char *hardware;                                        /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
@@ -44,6 +46,7 @@ struct validation_row {
     bool exact_stack, calibrated_stack; /* the source's own; calibrated on this GPU and precision */
     bool known_stack;                   /* by name, itself or a relative */
     bool multimodal;                    /* no text decoder; of a skipped row, by its modality */
+    bool writes_text;                   /* its model; not known of a skipped row */
     bool finds_encoder_factor;          /* of those that what encoders take more is found from */
     const struct stack *stack;          /* NULL when skipped before it was chosen */
     const char **notes;                 /* what was filled in; NULL at the end */
@@ -125,7 +128,14 @@ struct validation *validation_run_held_out(const struct scenario_options *option
 
 /* The widths of scenarios/bands.json. What a row is judged by comes from other sources alone:
  * the width always, the factor in the classes that have none of their own. */
-enum band_class { BAND_CALIBRATED, BAND_RELATIVE, BAND_UNKNOWN, BAND_MULTIMODAL, BAND_CLASS_COUNT };
+enum band_class {
+    BAND_CALIBRATED,
+    BAND_RELATIVE,
+    BAND_UNKNOWN,
+    BAND_MULTIMODAL, /* writes text behind encoders */
+    BAND_ENCODERS,   /* writes none: encoders alone, pairs of them, diffusion */
+    BAND_CLASS_COUNT
+};
 struct bands_report {
     struct {
         int64_t rows;

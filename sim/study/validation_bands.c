@@ -6,12 +6,15 @@
  *
  * Three classes of text models: rows of a stack that was calibrated on their GPU; all rows,
  * predicted without the factors of their own source; and those again as runs of a stack that nobody
- * knows. A fourth, over the whole time: models of images or video and encoders alone, as they are
- * predicted, on stacks that state no band of their own for them. A stack whose attention kernel is
+ * knows. Two more, over the whole time and to either side by itself, because most such runs take
+ * longer than predicted: models that write text behind encoders of images or video, and those that
+ * write none (encoders alone, pairs of them, diffusion), as they are predicted, on stacks that
+ * state no band of their own for them. A stack whose attention kernel is
  * not in the profiles has a factor for it (attention_fitted). Without, its rows would be predicted
  * by a kernel that is known to be another; nobody is told that, so they count as runs of an unknown
- * stack only. Of the fourth, those that write no text take the factor that the other sources of
- * such found (encoder_factor): the median of what each took, in the mean, over its predictions.
+ * stack only. Those that write no text take the factor that the other sources of such found
+ * (encoder_factor): what leaves their mean |predicted / measured - 1|, each source counted once, the
+ * least, which is a weighted median of measured / predicted.
  *
  * The width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
  * of those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack
@@ -28,8 +31,8 @@
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
  * to come may be of a source like any of these, whichever has the most rows. Of stacks without
- * their factors and of multimodal models it is over the rows alone: by sources these bands would be
- * wider than a reader can use (docs/MODEL.md, section 9).
+ * their factors it is over the rows alone: by sources that band would be wider than a reader can
+ * use (docs/MODEL.md, section 9).
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -45,6 +48,7 @@
 
 #define POOL_ROWS 20.0
 #define SHARE     0.8
+#define TAIL      ((1 - SHARE) / 2) /* of a band whose sides are found apart */
 
 struct residual {
     double size, weight;
@@ -56,10 +60,10 @@ static int compare_sizes(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The wider of the quantiles over the rows and over the sources; NaN without residuals. */
-static double quantile(struct residual *residuals, int64_t count) {
+/* The larger of the quantiles over the rows and over the sources; NaN without residuals. */
+static double quantile(struct residual *residuals, int64_t count, double of) {
     /* Shares that come to 0.8 but for rounding are 0.8. */
-    const double share = SHARE * (1 - 1e-12);
+    const double share = of * (1 - 1e-12);
     double total = 0, sources = 0, sum = 0, sum_of_sources = 0;
     for (int64_t i = 0; i < count; i++) {
         total += residuals[i].weight;
@@ -82,16 +86,20 @@ struct class {
     const struct validation *named; /* the same rows as they are predicted */
 };
 
+static bool of_images(enum band_class what) {
+    return what == BAND_MULTIMODAL || what == BAND_ENCODERS;
+}
+
 /* A stack that borrows its factors is no evidence for calibrated ones, nor the other way round. */
 static bool held_back(const struct class *c, int64_t i) {
     const struct validation_row *row = &c->v->rows[i];
     /* What encoders take more is held back by source, a factor of the stack is not. */
     const bool fitted =
-        row->calibrated_on || (c->what == BAND_MULTIMODAL && c->named->rows[i].calibrated_on &&
-                               !row->finds_encoder_factor);
-    return !isnan(row->relative_error) && !fitted &&
-           row->multimodal == (c->what == BAND_MULTIMODAL) &&
-           (c->what == BAND_MULTIMODAL ? !(row->stack->multimodal_band > 0)
+        row->calibrated_on ||
+        (of_images(c->what) && c->named->rows[i].calibrated_on && !row->finds_encoder_factor);
+    return !isnan(row->relative_error) && !fitted && row->multimodal == of_images(c->what) &&
+           (of_images(c->what) ? row->writes_text == (c->what == BAND_MULTIMODAL) &&
+                                     !(row->stack->multimodal_band > 0)
             : c->what == BAND_UNKNOWN  ? !row->known_stack
             : c->what == BAND_RELATIVE ? !row->calibrated_stack && !row->stack->attention_fitted
                                        : row->calibrated_stack);
@@ -103,7 +111,7 @@ static double error_of(const struct class *c, int64_t i) {
 
 /* 1 - HFU of what is predicted; the errors of multimodal models do not depend on it. */
 static double lost_of(const struct class *c, int64_t i) {
-    if (c->what == BAND_MULTIMODAL) return 1;
+    if (of_images(c->what)) return 1;
     return 1 - (1 - c->v->rows[i].lost_fraction) / c->factors[i];
 }
 
@@ -134,12 +142,11 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         const struct validation_row *row = &v->rows[i];
         if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        const bool rows_alone = c->what == BAND_RELATIVE || c->what == BAND_MULTIMODAL;
-        list[count++] =
-            (struct residual){ residual_of(c, i), 1, rows_alone ? 1 : share_of_source(c, i) };
+        list[count++] = (struct residual){ residual_of(c, i), 1,
+                                           c->what == BAND_RELATIVE ? 1 : share_of_source(c, i) };
     }
     /* Too few on one side of the range say nothing of it. */
-    const double width = count >= 8 || range < 0 ? quantile(list, count) : NAN;
+    const double width = count >= 8 || range < 0 ? quantile(list, count, SHARE) : NAN;
     free(list);
     return isnan(width) && range >= 0 ? pooled(c, but_source, -1) : width;
 }
@@ -172,9 +179,50 @@ static double own_width(const struct class *c, int64_t like, int64_t *rows) {
             (struct residual){ residual_of(c, i), own ? 1 : POOL_ROWS / (double)others,
                                own ? 1 : POOL_ROWS / other_sources * share_of_source(c, i) };
     }
-    const double width = quantile(list, count);
+    const double width = quantile(list, count, SHARE);
     free(list);
     return width;
+}
+
+/* ---- models of images and encoders, whose bands have two sides ---- */
+
+/* Of measured / predicted of all held-back rows but those of one source (NULL: of all): what the
+ * share of them does not exceed or, downwards, does not fall below, over rows or sources, whichever
+ * is the wider. */
+static double ratio_of(const struct class *c, const char *but_source, double share, bool down) {
+    const struct validation *v = c->v;
+    struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
+    int64_t count = 0;
+    for (int64_t i = 0; i < v->runs.count; i++) {
+        if (!held_back(c, i)) continue;
+        if (but_source != NULL && strcmp(v->rows[i].measured->source, but_source) == 0) continue;
+        const double took = 1 / (1 + error_of(c, i));
+        list[count++] = (struct residual){ down ? 1 / took : took, 1, share_of_source(c, i) };
+    }
+    const double ratio = quantile(list, count, share);
+    free(list);
+    return down ? 1 / ratio : ratio;
+}
+
+/* Of the rows, whatever their sources. */
+static double median_ratio(const struct class *c) {
+    struct residual *list = memory_alloc(sizeof *list * (size_t)(c->v->runs.count + 1));
+    int64_t count = 0;
+    for (int64_t i = 0; i < c->v->runs.count; i++)
+        if (held_back(c, i)) list[count++] = (struct residual){ 1 / (1 + error_of(c, i)), 1, 1 };
+    const double median = quantile(list, count, 0.5);
+    free(list);
+    return median;
+}
+
+static struct band band_of_others(const struct class *c, const char *but_source) {
+    return (struct band){ 1 - ratio_of(c, but_source, 1 - TAIL, true),
+                          ratio_of(c, but_source, 1 - TAIL, false) - 1 };
+}
+
+static bool covers(struct band band, double error) {
+    const double took = 1 / (1 + error);
+    return took >= 1 - band.below && took <= 1 + band.above;
 }
 
 /* ---- stacks that are not known, or not calibrated ---- */
@@ -229,34 +277,33 @@ static double *factors_by_row(const struct validation *named, const struct valid
 
 /* ---- models that write no text ---- */
 
-/* Mean ln(measured / predicted) of the rows of row i's source; NaN unless i is the first. */
-static double over_of_source(const struct validation *held, int64_t i) {
-    double sum = 0;
-    int64_t rows = 0;
-    for (int64_t k = 0; k < held->runs.count; k++) {
-        const struct validation_row *row = &held->rows[k];
-        if (!row->finds_encoder_factor || isnan(row->relative_error) ||
-            strcmp(row->measured->source, held->rows[i].measured->source) != 0)
-            continue;
-        if (rows == 0 && k != i) return NAN;
-        sum -= log1p(row->relative_error);
-        rows++;
-    }
-    return rows > 0 ? sum / (double)rows : NAN;
+static bool finds_factor(const struct validation_row *row) {
+    return row->finds_encoder_factor && !isnan(row->relative_error);
 }
 
-/* By the sources but this one (NULL: by all); NaN without any. */
+static int64_t rows_of_source(const struct validation *held, const char *source) {
+    int64_t rows = 0;
+    for (int64_t i = 0; i < held->runs.count; i++)
+        rows += finds_factor(&held->rows[i]) && strcmp(held->rows[i].measured->source, source) == 0;
+    return rows;
+}
+
+/* By the sources but this one (NULL: by all); NaN without any. The sum over rows of
+ * |factor x predicted / measured - 1| / rows of the source is that of |factor - measured / predicted|
+ * times predicted / measured / rows of the source: least at the median with these weights. */
 static double encoder_factor(const struct validation *held, const char *but_source) {
-    double *logs = memory_alloc(sizeof *logs * (size_t)(held->runs.count + 1));
-    size_t count = 0;
+    struct residual *list = memory_alloc(sizeof *list * (size_t)(held->runs.count + 1));
+    int64_t count = 0;
     for (int64_t i = 0; i < held->runs.count; i++) {
-        if (but_source != NULL && strcmp(held->rows[i].measured->source, but_source) == 0) continue;
-        const double over = over_of_source(held, i);
-        if (!isnan(over)) logs[count++] = over;
+        const struct validation_row *row = &held->rows[i];
+        const char *source = row->measured->source;
+        if (!finds_factor(row) || (but_source != NULL && strcmp(source, but_source) == 0)) continue;
+        const double predicted = 1 + row->relative_error,
+                     weight = predicted / (double)rows_of_source(held, source);
+        list[count++] = (struct residual){ 1 / predicted, weight, weight };
     }
-    gsl_sort(logs, 1, count);
-    const double factor = count > 0 ? exp(gsl_stats_median_from_sorted_data(logs, 1, count)) : NAN;
-    free(logs);
+    const double factor = quantile(list, count, 0.5);
+    free(list);
     return factor;
 }
 
@@ -275,6 +322,15 @@ static double *multimodal_factors(const struct validation *v, const struct valid
 
 /* ---- the file ---- */
 
+/* What a class's rows make of the file. */
+static const char *const keys_of[BAND_CLASS_COUNT][4] = {
+    [BAND_CALIBRATED] = { "calibrated_inside", "calibrated_outside", "stacks" },
+    [BAND_RELATIVE] = { "relative_inside", "relative_outside", "uncalibrated_stack_factor" },
+    [BAND_UNKNOWN] = { "unknown", "unknown_stack_factor" },
+    [BAND_MULTIMODAL] = { "multimodal_low", "multimodal_median", "multimodal_high" },
+    [BAND_ENCODERS] = { "encoder_low", "encoder_median", "encoder_high" },
+};
+
 static double memory_width(const struct validation *v) {
     struct residual *list = memory_alloc(sizeof *list * (size_t)(v->runs.count + 1));
     int64_t count = 0;
@@ -284,7 +340,7 @@ static double memory_width(const struct validation *v) {
         const double residual = row->measured->peak_mem_GiB / row->predicted_peak_GiB - 1;
         list[count++] = (struct residual){ fabs(residual), 1, 1 };
     }
-    const double width = quantile(list, count);
+    const double width = quantile(list, count, SHARE);
     free(list);
     return width;
 }
@@ -303,23 +359,13 @@ static void add_width(cJSON *o, const char *key, double width) {
     cJSON_AddNumberToObject(o, key, rounded(fmax(width, 0.001)));
 }
 
-/* How long the runs of the class took over their predictions: most err to one side. */
-static void add_ratios(cJSON *o, const struct class *c) {
-    double *ratios = memory_alloc(sizeof *ratios * (size_t)(c->v->runs.count + 1));
-    size_t count = 0;
-    for (int64_t i = 0; i < c->v->runs.count; i++)
-        if (held_back(c, i)) ratios[count++] = 1 / (1 + error_of(c, i));
-    gsl_sort(ratios, 1, count);
-    static const struct {
-        const char *key;
-        double share;
-    } quantiles[] = { { "multimodal_low", 0.1 },
-                      { "multimodal_median", 0.5 },
-                      { "multimodal_high", 0.9 } };
-    for (size_t q = 0; q < sizeof quantiles / sizeof quantiles[0]; q++)
-        add_width(o, quantiles[q].key,
-                  gsl_stats_quantile_from_sorted_data(ratios, 1, count, quantiles[q].share));
-    free(ratios);
+/* How long the runs of the class took over their predictions. */
+static void add_ratios(cJSON *o, const struct class *c, const char *const keys[3]) {
+    const double median = median_ratio(c);
+    if (isnan(median)) return;
+    add_width(o, keys[0], ratio_of(c, NULL, 1 - TAIL, true));
+    add_width(o, keys[1], median);
+    add_width(o, keys[2], ratio_of(c, NULL, 1 - TAIL, false));
 }
 
 /* Of the held-back rows of the same place, each once. */
@@ -376,9 +422,12 @@ static void report_class(const struct class *c, struct bands_report *report) {
     for (int64_t i = 0; i < rows; i++) {
         const struct validation_row *row = &c->v->rows[i];
         if (!held_back(c, i)) continue;
-        const double width = pooled(c, row->measured->source, row->inside_range);
-        covered += residual_of(c, i) <= width;
-        widths[count++] = width * lost_of(c, i);
+        const struct band band =
+            of_images(c->what)
+                ? band_of_others(c, row->measured->source)
+                : band_even(pooled(c, row->measured->source, row->inside_range) * lost_of(c, i));
+        covered += covers(band, error_of(c, i));
+        widths[count++] = band_half_width(band);
         sum += error_of(c, i);
         sum_abs += fabs(error_of(c, i));
     }
@@ -402,7 +451,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
                        unknown = { no_name, BAND_UNKNOWN, factors_by_row(v, no_name, BAND_UNKNOWN),
                                    v },
                        multimodal = { no_factors, BAND_MULTIMODAL,
-                                      multimodal_factors(v, no_factors), v };
+                                      multimodal_factors(v, no_factors), v },
+                       encoders = { no_factors, BAND_ENCODERS, multimodal.factors, v };
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
     pooled_by_range(&relative, &relative_inside, &relative_outside);
@@ -416,11 +466,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     add_width(o, "relative_inside", relative_inside);
     add_width(o, "relative_outside", relative_outside);
     add_width(o, "unknown", fmax(pooled(&unknown, NULL, -1), relative_outside));
-    const double of_multimodal = pooled(&multimodal, NULL, -1);
-    if (!isnan(of_multimodal)) {
-        add_width(o, "multimodal", of_multimodal);
-        add_ratios(o, &multimodal);
-    }
+    add_ratios(o, &multimodal, keys_of[BAND_MULTIMODAL]);
+    add_ratios(o, &encoders, keys_of[BAND_ENCODERS]);
     add_width(o, "lost_least", least_lost(&calibrated, least_lost(&relative, 1)));
     add_width(o, "unknown_stack_factor", held_back_factor(v, no_name, BAND_UNKNOWN, NULL));
     add_width(o, "uncalibrated_stack_factor", held_back_factor(v, no_factors, BAND_RELATIVE, NULL));
@@ -438,16 +485,9 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     report_class(&relative, report);
     report_class(&unknown, report);
     report_class(&multimodal, report);
+    report_class(&encoders, report);
     return o;
 }
-
-/* What a class's rows make of the file. */
-static const char *const keys_of[BAND_CLASS_COUNT][5] = {
-    [BAND_CALIBRATED] = { "calibrated_inside", "calibrated_outside", "stacks" },
-    [BAND_RELATIVE] = { "relative_inside", "relative_outside", "uncalibrated_stack_factor" },
-    [BAND_UNKNOWN] = { "unknown", "unknown_stack_factor" },
-    [BAND_MULTIMODAL] = { "multimodal", "multimodal_low", "multimodal_median", "multimodal_high" },
-};
 
 static void put(cJSON *bands, const cJSON *from, const char *key) {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(from, key);

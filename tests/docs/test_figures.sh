@@ -19,12 +19,16 @@ page() {
 percent() { jq "$1 * 100 | round" "$2"; }
 hundredths() { jq -r "$1 * 100 | round | (. / 100 | floor | tostring) + \".\" + (. % 100 + 100 | tostring | .[1:])" "$2"; }
 
-width=$(percent .multimodal $bands)
-page README.md "Models of images or video have +- $width % of the time"
-page docs/MODEL.md "never less than +- $width % of the time (\`multimodal\`)"
-page docs/MODEL.md "half over $(hundredths .multimodal_median $bands) times, four in five $(hundredths .multimodal_low $bands) to $(hundredths .multimodal_high $bands) times"
+# sides KIND: what its runs took at least and at most, as a band.
+sides() { jq -r "\"\(((.$1_low - 1) * 100) | round) to +\(((.$1_high - 1) * 100) | round) %\"" $bands; }
+page README.md "$(sides multimodal) for models that write text behind encoders"
+page README.md "$(sides encoder) for encoders alone and diffusion"
+page docs/MODEL.md "behind encoders $(hundredths .multimodal_low $bands) to $(hundredths .multimodal_high $bands) times"
+page docs/MODEL.md "half over $(hundredths .multimodal_median $bands) times"
+page docs/MODEL.md "diffusion $(hundredths .encoder_low $bands) to $(hundredths .encoder_high $bands) times"
+page docs/MODEL.md "half over $(hundredths .encoder_median $bands) times"
 page docs/MODEL.md "takes \`uncalibrated_stack_factor\` of \`scenarios/bands.json\` on its kernels besides, $(hundredths .uncalibrated_stack_factor $bands) ("
-page docs/MODEL.md "whatever its stack: $(hundredths .encoder_factor $bands), the median"
+page docs/MODEL.md "whatever its stack: $(hundredths .encoder_factor $bands), what leaves"
 page README.md "memory has a band of its own ($(percent .memory $bands) %)"
 
 validated=$(mktemp) || exit 1

@@ -11,8 +11,8 @@
 
 static const char text[] =
     "{ \"description\": \"\", \"calibrated_inside\": 0.07, \"calibrated_outside\": 0.08,"
-    "  \"relative_inside\": 0.13, \"relative_outside\": 0.14, \"multimodal\": 0.4, \"unknown\": "
-    "0.16,"
+    "  \"relative_inside\": 0.13, \"relative_outside\": 0.14, \"unknown\": 0.16,"
+    "  \"multimodal_low\": 0.8, \"multimodal_median\": 1.2, \"multimodal_high\": 1.9,"
     "  \"lost_least\": 0.3,"
     "  \"stacks\": [ { \"stack\": \"seen\", \"gpu\": \"h100\", \"inside\": 0.05, \"outside\": 0.06,"
     "                  \"rows\": 9, \"sources\": [ \"there\" ] },"
@@ -50,7 +50,9 @@ static void test_width(void **state) {
         assert_true(step_band_fraction(&bands, cases[i].stack, cases[i].gpu, cases[i].calibrated,
                                        cases[i].home, cases[i].inside,
                                        cases[i].lost) == cases[i].want);
-    assert_true(bands.multimodal == 0.4);
+    const struct step_ratios *text_behind = &bands.images[true];
+    assert_true(text_behind->low == 0.8 && text_behind->median == 1.2 && text_behind->high == 1.9);
+    assert_true(isnan(bands.images[false].low) && isnan(bands.images[false].high));
     assert_true(step_band_of_unknown(&bands, 0.5) == 0.16 * 0.5);
     assert_true(step_band_of_unknown(&bands, 0) == 0.16 * 0.3);
     assert_true(step_band_lists(bands.stacks[0].sources, "there"));

@@ -197,7 +197,7 @@ static void assert_equal_replays(const char *name, int threads, const struct rep
     SAME(verdict);
     SAME(verdict_stage);
     SAME(verdict_class);
-    SAME(band_fraction);
+    SAME(band);
     SAME(inside_range);
 #undef SAME
     if (memcmp(a->iterations, b->iterations, sizeof *a->iterations * (size_t)a->iteration_count) !=

@@ -51,14 +51,14 @@ static const struct reproduction_record sample_reproductions[] = {
       108.0, NAN, "prediction", "published", NULL, NULL, -1 },
     { 0, NULL, "0.1.0", "abc", "omnibal", "main", "6B+20B omnibal", "gpu_days", "GPU-days", 50.0,
       46.0, NAN, "prediction", "published", "papers/a.json", "note", -1 },
-    { 0, NULL, "0.1.0", "abc", "omnibal", "main", "anchor", "gpu_days", "GPU-days", 10.0, 20.0,
-      NAN, "fitted", "published", NULL, NULL, -1 },
-    { 0, NULL, "0.1.0", "abc", "omnibal", "main", "empty", "gpu_days", "GPU-days", NAN, 20.0,
-      NAN, "prediction", "published", NULL, NULL, -1 },
+    { 0, NULL, "0.1.0", "abc", "omnibal", "main", "anchor", "gpu_days", "GPU-days", 10.0, 20.0, NAN,
+      "fitted", "published", NULL, NULL, -1 },
+    { 0, NULL, "0.1.0", "abc", "omnibal", "main", "empty", "gpu_days", "GPU-days", NAN, 20.0, NAN,
+      "prediction", "published", NULL, NULL, -1 },
 };
 static const struct validation_record sample_validations[] = {
     { 0, NULL, "0.1.0", "abc", "rows.csv", "gpt 22b", "Megatron-LM", "a100-80g-sxm", "megatron-lm",
-      "step_time_ms", "ms", 1000, 950, 0.10, "prediction", NULL, -1 },
+      "step_time_ms", "ms", 1000, 950, 0.10, "prediction", NULL, -1, 0.05 },
 };
 #define SAMPLE_COUNT(rows) ((int64_t)(sizeof(rows) / sizeof((rows)[0])))
 

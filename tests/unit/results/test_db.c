@@ -87,7 +87,7 @@ static void test_each_bad_file_has_its_sentence(void **state) {
         { "other program", make_other_program, DB_READ, "is a database of another program", false },
         { "newer, write", make_newer, DB_WRITE,
           "was written by a newer version (its tables are "
-          "version 99, known here are those up to 15)",
+          "version 99, known here are those up to 16)",
           false },
         { "newer, read", make_newer, DB_READ, "was written by a newer version", false },
         { "no version, write", make_no_version, DB_WRITE, "are of no known version", false },

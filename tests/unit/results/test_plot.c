@@ -89,9 +89,10 @@ static bool draw_modules(const char *path, struct error *err) {
 }
 
 static bool draw_scatter(const char *path, struct error *err) {
-    static const struct plot_point points[] = {
-        { 61.8, 50.8, 0.09, 0 }, { 21.3, 15.9, NAN, 1 }, { 0, 3, 0.1, 1 }, { 3, -1, 0.1, 0 }
-    };
+    static const struct plot_point points[] = { { 61.8, 50.8, { 0.09, 0.4 }, 0 },
+                                                { 21.3, 15.9, { NAN, NAN }, 1 },
+                                                { 0, 3, { 0.1, 0.1 }, 1 },
+                                                { 3, -1, { 0.1, 0.1 }, 0 } };
     static const char *const groups[] = { "encoder-first", hard_name };
     struct plot_scatter scatter = {
         hard_name, "printed", "simulated", points, 4, groups, 2, 0.15, 1
@@ -155,7 +156,8 @@ static bool draw_residuals(const char *path, struct error *err) {
         { .hardware = "h100-80g-sxm",
           .measured_value = 10,
           .predicted_value = 11,
-          .band_fraction = 0.1,
+          .band_fraction = 0.3,
+          .band_below_fraction = 0.1,
           .role = "prediction" },
         { .hardware = hard_name,
           .measured_value = 10,
@@ -224,7 +226,7 @@ static void test_each_picture_in_each_format(void **state) {
 static void test_nothing_to_draw(void **state) {
     (void)state;
     struct error err = { 0 };
-    static const struct plot_point none[] = { { 0, 0, NAN, 0 } };
+    static const struct plot_point none[] = { { 0, 0, { NAN, NAN }, 0 } };
     static const char *const groups[] = { "x" };
     struct plot_scatter scatter = { "x", "x", "x", none, 1, groups, 1, 0, 0 };
     assert_false(plot_scatter("/tmp/none.png", &scatter, &err));
@@ -327,11 +329,11 @@ static void test_what_leaves_samples_out_is_no_choice(void **state) {
 /* Time and cost of two models do not make one curve. */
 static bool draw_two_jobs(const char *path, struct error *err) {
     static const struct plot_choice points[] = {
-        { "a", "small on text", 8, 4, 32, 64, 0.1, .done = true },
-        { "b", "small on text", 16, 2.2, 35, 70, 0.1, .done = true },
-        { "c", "large on text", 8, 40, 320, 640, 0.1, .done = true },
-        { "d", "large on text", 16, 21, 336, 672, 0.1, .done = true },
-        { "e", "lonely on text", 16, 1, 16, 32, 0.1, .done = true },
+        { "a", "small on text", 8, 4, 32, 64, { 0.1, 0.1 }, .done = true },
+        { "b", "small on text", 16, 2.2, 35, 70, { 0.1, 0.1 }, .done = true },
+        { "c", "large on text", 8, 40, 320, 640, { 0.1, 0.1 }, .done = true },
+        { "d", "large on text", 16, 21, 336, 672, { 0.1, 0.1 }, .done = true },
+        { "e", "lonely on text", 16, 1, 16, 32, { 0.1, 0.1 }, .done = true },
     };
     return plot_scaling(path, "two", points, 5, err);
 }
@@ -352,10 +354,10 @@ static void test_a_curve_for_each_job(void **state) {
 /* Nor do two kinds of GPU, whose money stands beside each other then. */
 static bool draw_two_kinds(const char *path, struct error *err) {
     static const struct plot_choice points[] = {
-        { "a", "m on d", 8, 4, 32, 64, 0.1, .done = true, .kind = "h100" },
-        { "b", "m on d", 16, 2.2, 35, 70, 0.1, .done = true, .kind = "h100" },
-        { "c", "m on d", 8, 3, 24, 80, 0.1, .done = true, .kind = "b200" },
-        { "d", "m on d", 16, 1.6, 26, 85, 0.1, .done = true, .kind = "b200" },
+        { "a", "m on d", 8, 4, 32, 64, { 0.1, 0.1 }, .done = true, .kind = "h100" },
+        { "b", "m on d", 16, 2.2, 35, 70, { 0.1, 0.1 }, .done = true, .kind = "h100" },
+        { "c", "m on d", 8, 3, 24, 80, { 0.1, 0.1 }, .done = true, .kind = "b200" },
+        { "d", "m on d", 16, 1.6, 26, 85, { 0.1, 0.1 }, .done = true, .kind = "b200" },
     };
     return plot_scaling(path, "two", points, 4, err);
 }
@@ -374,8 +376,8 @@ static bool draw_jobs(const char *path, int jobs, struct error *err) {
     static const char *const names[] = { "j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7" };
     struct plot_choice points[16];
     for (int i = 0; i < 2 * jobs; i++)
-        points[i] = (struct plot_choice){ "a", names[i / 2], 8 << i % 2, 4.0 / (1 + i % 2),
-                                          32,  64,           0.1,        .done = true };
+        points[i] = (struct plot_choice){ "a", names[i / 2], 8 << i % 2,   4.0 / (1 + i % 2),
+                                          32,  64,           { 0.1, 0.1 }, .done = true };
     return plot_scaling(path, "many", points, 2 * jobs, err);
 }
 

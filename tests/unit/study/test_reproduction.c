@@ -88,7 +88,7 @@ static void test_values_and_summary(void **state) {
     assert_true(v[1].simulated == 0 && isnan(v[1].relative_error)); /* paper: 0 */
     assert_true(v[2].calibrated_on && !v[0].calibrated_on);
     assert_true(fabs(v[3].relative_error + 0.5) < 1e-12);
-    assert_true(isnan(v[0].band_fraction) && v[4].band_fraction > 0);
+    assert_true(!band_is_known(v[0].band) && v[4].band.above > 0);
     assert_null(v[0].note);
     assert_string_equal(v[3].note, "of the row");
     assert_string_equal(v[4].note, "of the value");
@@ -341,15 +341,16 @@ static void test_main_readings(void **state) {
                                                                                             "more"),
                                                                                         "full",
                                                                                         "1e-3") ","
-                                                                                                "\n" DAYS("d",
-                                                                                                          READING(
-                                                                                                              "own"),
-                                                                                                          "full",
-                                                                                                          "1e-3") ",\n" DAYS("d",
-                                                                                                                             READING(
-                                                                                                                                 "printed"),
-                                                                                                                             "none",
-                                                                                                                             "1e-3") " ] }";
+                                                                                                "\n" DAYS(
+                                                                                                    "d",
+                                                                                                    READING(
+                                                                                                        "own"),
+                                                                                                    "full",
+                                                                                                    "1e-3") ",\n" DAYS("d",
+                                                                                                                       READING(
+                                                                                                                           "printed"),
+                                                                                                                       "none",
+                                                                                                                       "1e-3") " ] }";
     const char *order = "scenarios/papers/atlas/readings.json";
     fixture_write(order, "{ \"rule\": \"what is stated\", \"main\": [\"printed\", \"own\"] }");
     write_table("order", rows);

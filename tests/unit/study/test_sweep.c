@@ -46,7 +46,8 @@ static void check_row(struct sweep *sweep, int64_t index) {
                  row->step_time_mean_ms, replay->step_time_mean_s * 1e3);
     assert_true(replay->total_days == row->total_days && replay->gpu_days == row->gpu_days);
     assert_true(replay->money_usd == row->money_usd && replay->mfu_fraction == row->mfu_fraction);
-    assert_true(replay->band_fraction == row->band_fraction);
+    assert_true(replay->band.above == row->band_fraction &&
+                replay->band.below == row->band_below_fraction);
     assert_string_equal(verdict_name(replay->verdict), row->verdict);
     assert_int_equal(llround(stage_memory_device(&replay->stages[replay->verdict_stage].peak)),
                      row->memory_peak_bytes);

@@ -178,8 +178,8 @@ static void test_uncalibrated(void **state) {
     arena_destroy(arena);
 }
 
-/* Models of images or video are in no class but their own, over the whole time and by rows; those
- * of a stack that states its own band say nothing of others. */
+/* Models of images or video are in no class but their own, over the whole time and to either side by
+ * itself; those of a stack that states its own band say nothing of others. */
 static void test_multimodal(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -194,7 +194,7 @@ static void test_multimodal(void **state) {
                                    make(arena, over, 0.5, false, false) };
         for (int k = 0; k < 3; k++)
             for (int i = 2 * ROWS_OF_SOURCE; i < ROWS; i++) {
-                of[k].rows[i].multimodal = true;
+                of[k].rows[i].multimodal = of[k].rows[i].writes_text = true;
                 of[k].rows[i].calibrated_on = false;
                 of[k].rows[i].stack = &own;
             }
@@ -206,19 +206,24 @@ static void test_multimodal(void **state) {
         assert_int_equal(report.of[BAND_RELATIVE].rows, 2 * ROWS_OF_SOURCE);
         assert_int_equal(report.of[BAND_UNKNOWN].rows, 2 * ROWS_OF_SOURCE);
         assert_int_equal(report.of[BAND_MULTIMODAL].rows, states ? 0 : ROWS_OF_SOURCE - 1);
-        /* 0, 0.1, 0.2, 0.3: four of five are 0.3 at most */
+        assert_int_equal(report.of[BAND_ENCODERS].rows, 0);
+        assert_null(cJSON_GetObjectItemCaseSensitive(bands, "encoder_low"));
+        /* 1, 1.1, 1.2, 1.3 times the prediction: of four a tenth on each side is one */
         if (states)
-            assert_null(cJSON_GetObjectItemCaseSensitive(bands, "multimodal"));
+            assert_null(cJSON_GetObjectItemCaseSensitive(bands, "multimodal_low"));
         else
-            assert_true(fabs(number(bands, "multimodal") - 0.3) < 1e-9);
+            assert_true(fabs(number(bands, "multimodal_low") - 1) < 1e-4 &&
+                        fabs(number(bands, "multimodal_median") - 1.1) < 1e-4 &&
+                        fabs(number(bands, "multimodal_high") - 1.3) < 1e-4);
         cJSON_Delete(bands);
     }
     arena_destroy(arena);
 }
 
 /* Sources of models that write no text took 1.1, 1.3 and 1.0 times what was predicted without
- * factors: such models take 1.1, and X's rows are held back by the others' sqrt(1.3). Their rows
- * are calibration rows, and no stack's factor is found from them. */
+ * factors: they are the least off in the mean at 1.1, X and Y without the others at 1.0, and Z's
+ * rows are held back by 1.1. Their rows are calibration rows, and no stack's factor is found from
+ * them. */
 static void test_encoders(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -239,8 +244,15 @@ static void test_encoders(void **state) {
     cJSON *bands = validation_bands(&of[0], &of[1], &of[2], &report);
     assert_true(fabs(number(bands, "encoder_factor") - 1.1) < 1e-4);
     assert_true(number(bands, "uncalibrated_stack_factor") == 1);
-    const double x = sqrt(1.3) / 1.1 - 1, y = sqrt(1.1) / 1.3 - 1, z = sqrt(1.43) - 1;
-    assert_true(fabs(report.of[BAND_MULTIMODAL].mean_signed - (x + y + z) / 3) < 1e-9);
+    const double x = 1.0 / 1.1 - 1, y = 1.0 / 1.3 - 1, z = 1.1 - 1;
+    assert_true(fabs(report.of[BAND_ENCODERS].mean_signed - (x + y + z) / 3) < 1e-9);
+    /* Two sources over what they took, 1.1 and 1.3 (X and Y) and 1 / 1.1 (Z): of each the other two
+     * make the band. */
+    assert_int_equal(report.of[BAND_ENCODERS].rows, ROWS);
+    assert_true(fabs(number(bands, "encoder_low") - 1 / 1.1) < 1e-4 &&
+                fabs(number(bands, "encoder_median") - 1.1) < 1e-4 &&
+                fabs(number(bands, "encoder_high") - 1.3) < 1e-4);
+    assert_true(report.of[BAND_ENCODERS].coverage == 1.0 / 3);
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(bands, "calibrated_on");
     assert_int_equal(cJSON_GetArraySize(rows), ROWS);
     cJSON_Delete(bands);
@@ -248,11 +260,10 @@ static void test_encoders(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_uncalibrated),
-                                        cmocka_unit_test(test_classes),
-                                        cmocka_unit_test(test_kernel_not_known),
-                                        cmocka_unit_test(test_sources_count_once),
-                                        cmocka_unit_test(test_multimodal),
-                                        cmocka_unit_test(test_encoders) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_uncalibrated),     cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_kernel_not_known), cmocka_unit_test(test_sources_count_once),
+        cmocka_unit_test(test_multimodal),       cmocka_unit_test(test_encoders)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

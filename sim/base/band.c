@@ -1,0 +1,54 @@
+/* band.c - bands with two sides, and what they read like. */
+#include "sim/base/band.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct band band_even(double fraction) {
+    return (struct band){ fraction, fraction };
+}
+
+struct band band_of_stored(double below, double above) {
+    return (struct band){ isnan(below) ? above : below, above };
+}
+
+bool band_is_known(struct band band) {
+    return !isnan(band.below) && !isnan(band.above);
+}
+
+struct band band_wider(struct band a, struct band b) {
+    return (struct band){ fmax(a.below, b.below), fmax(a.above, b.above) };
+}
+
+struct band band_of_inverse(struct band band) {
+    return (struct band){ 1 - 1 / (1 + band.above),
+                          band.below < 1 ? 1 / (1 - band.below) - 1 : INFINITY };
+}
+
+double band_half_width(struct band band) {
+    return (band.below + band.above) / 2;
+}
+
+double band_spread(struct band band) {
+    return band_half_width(band) / (1 + (band.above - band.below) / 2);
+}
+
+/* Beyond what a column holds the digits say nothing. */
+static void percent(char *out, size_t size, double fraction, int decimals) {
+    const double value = 100 * fraction;
+    snprintf(out, size, fabs(value) < 1e6 ? "%.*f" : "%.*e", decimals, value);
+}
+
+struct band_text band_text(struct band band, const char *sign, int decimals) {
+    struct band_text t = { "-" };
+    if (!band_is_known(band)) return t;
+    char below[20], above[20];
+    percent(below, sizeof below, band.below, decimals);
+    percent(above, sizeof above, band.above, decimals);
+    if (strcmp(below, above) == 0)
+        snprintf(t.text, sizeof t.text, "%.6s%s", sign, above);
+    else
+        snprintf(t.text, sizeof t.text, "-%s/+%s", below, above);
+    return t;
+}
