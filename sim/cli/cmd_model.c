@@ -53,6 +53,8 @@ static cJSON *module_json(const struct model *model, enum module_role role) {
         if (m->headless) cJSON_AddBoolToObject(o, "headless", true);
     } else {
         cJSON_AddNumberToObject(o, "image_size", (double)m->image_size);
+        if (role == MODULE_DIFFUSION_DECODER)
+            cJSON_AddNumberToObject(o, "image_height", (double)m->image_height);
         cJSON_AddNumberToObject(o, "patch_size", (double)m->patch_size);
     }
     return o;
@@ -95,11 +97,12 @@ static void print_module(FILE *out, const struct model *model, enum module_role 
                 : m->tied_embeddings ? " (tied)"
                                      : "");
     else if (role == MODULE_DIFFUSION_DECODER)
-        fprintf(
-            out,
-            ", %ld frames/s of %ld px, latents of %ld x %ld px and %ld frames, patches of %ld\n",
-            (long)m->frames_per_second, (long)m->image_size, (long)m->latent_pixels,
-            (long)m->latent_pixels, (long)m->latent_frames, (long)m->patch_size);
+        fprintf(out,
+                ", %ld frames/s of %ld x %ld px, latents of %ld x %ld px and %ld frames, patches "
+                "of %ld\n",
+                (long)m->frames_per_second, (long)m->image_size, (long)m->image_height,
+                (long)m->latent_pixels, (long)m->latent_pixels, (long)m->latent_frames,
+                (long)m->patch_size);
     else
         fprintf(out, ", tiles of %ld px, patches of %ld\n", (long)m->image_size,
                 (long)m->patch_size);

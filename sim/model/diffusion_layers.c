@@ -24,6 +24,9 @@
  * is missing, and so is the text projection. Norms of queries and keys are those of both attentions
  * (Wan 2.1, wan/modules/model.py).
  *
+ * The text reaches the decoder's width by one linear layer and a norm (Movie Gen), or by two linear
+ * layers with a GELU between them (PixArt-alpha, Wan 2.1).
+ *
  * Latent embedding: noise is added to the latent video (flow matching), patches go through one
  * matmul. Head: modulated norm, matmul back to patches, mean squared error. Both are small, so
  * every TP rank computes the rows of its own shard with whole weights; the shared layer of the
@@ -181,7 +184,15 @@ void text_projection_forward(struct emitter *e) {
                            PASS_FORWARD, 2, d->shard_tokens, m->text_hidden);
     emit_linear_forward(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                         m->text_hidden);
-    emit_stream(e, "projected norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, m->hidden);
+    if (m->text_projection == TEXT_PROJECTION_MLP) {
+        emit_formed_stream(e, "text activation", OPERATOR_ELEMENTWISE, FORM_GELU, PASS_FORWARD, 2,
+                           d->shard_tokens, m->hidden);
+        emit_linear_forward(e, "text projection down", e->activation, d->shard_tokens, m->hidden,
+                            m->hidden);
+    } else {
+        emit_stream(e, "projected norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens,
+                    m->hidden);
+    }
     gather_context(e, "text context all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD);
 }
 
@@ -189,7 +200,17 @@ void text_projection_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     gather_context(e, "text context reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_BACKWARD);
-    emit_stream(e, "projected norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, m->hidden);
+    if (m->text_projection == TEXT_PROJECTION_MLP) {
+        emit_linear_input_gradient(e, "text projection down", e->activation, d->shard_tokens,
+                                   m->hidden, m->hidden);
+        emit_linear_weight_gradient(e, "text projection down", e->activation, d->shard_tokens,
+                                    m->hidden, m->hidden);
+        emit_formed_stream(e, "text activation", OPERATOR_ELEMENTWISE, FORM_GELU, PASS_BACKWARD, 3,
+                           d->shard_tokens, m->hidden);
+    } else {
+        emit_stream(e, "projected norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens,
+                    m->hidden);
+    }
     if (!m->text_encoded)
         emit_linear_input_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                                    m->text_hidden);

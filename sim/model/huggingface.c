@@ -228,6 +228,8 @@ const char *const *huggingface_model_types(void) {
         "clip_vision_model",
         "siglip_vision_model",
         "intern_vit_6b",
+        "WanTransformer3DModel",
+        "WanModel",
         NULL,
     };
     return names;
@@ -360,6 +362,11 @@ static bool read_single(struct huggingface_config *c, const char *model_type, cJ
     return true;
 }
 
+static bool read_diffusion(struct huggingface_config *c, cJSON *file) {
+    cJSON *module = huggingface_diffusion_module(c);
+    return module != NULL && cJSON_AddItemToObject(file, "diffusion_decoder", module);
+}
+
 /* ---- the file ---- */
 
 static const char *base_name(struct arena *arena, const char *path) {
@@ -427,7 +434,8 @@ static void note_quantization(struct huggingface_config *c) {
 
 /* Keys that are read as texts, wherever they stand: another type there would be taken for
  * absent. */
-static const char *const text_keys[] = { "_name_or_path",
+static const char *const text_keys[] = { "_class_name",
+                                         "_name_or_path",
                                          "hidden_act",
                                          "hidden_activation",
                                          "mm_patch_merge_type",
@@ -458,7 +466,13 @@ bool huggingface_import(struct arena *arena, const struct json *config, const ch
     if (!cJSON_IsObject(root))
         return json_error(config, NULL, err, NULL, "a config.json is an object { ... }");
     if (!check_texts(&c, root)) return false;
-    const char *model_type = huggingface_text(root, "model_type", NULL);
+    const char *class_name = huggingface_text(root, "_class_name", ""); /* Diffusers' */
+    const bool diffusion = huggingface_knows_diffusion(class_name);
+    const char *model_type = diffusion ? class_name : huggingface_text(root, "model_type", NULL);
+    if (model_type == NULL && class_name[0] != '\0')
+        return json_error(config, huggingface_key(root, "_class_name"), err,
+                          "WanTransformer3DModel and WanModel are",
+                          "models of class \"%.60s\" are not modelled", class_name);
     if (model_type == NULL)
         return json_error(config, huggingface_key(root, "model_type"), err,
                           "this reads the config.json beside a checkpoint of Hugging Face",
@@ -471,8 +485,9 @@ bool huggingface_import(struct arena *arena, const struct json *config, const ch
         arena_format(arena, "imported from a config.json of type %s", model_type));
     const struct joint *joint = find_joint(model_type);
     note_quantization(&c);
-    bool ok =
-        joint != NULL ? read_joint(&c, joint, out->file) : read_single(&c, model_type, out->file);
+    bool ok = diffusion       ? read_diffusion(&c, out->file)
+              : joint != NULL ? read_joint(&c, joint, out->file)
+                              : read_single(&c, model_type, out->file);
     if (ok) {
         cJSON_AddStringToObject(
             out->file, "source",

@@ -3,7 +3,7 @@
  * Knows the language models llama (also Yi, Vicuna), mistral, qwen2 (also Qwen2.5), qwen3,
  * internlm2, phi3 and gemma; the vision encoders CLIP, SigLIP, InternViT and those of Qwen2-VL and
  * Qwen2.5-VL; and internvl_chat, internvl, llava, llava_next, llava_onevision, qwen2_vl and
- * qwen2_5_vl, which join one of each. Layers that are not modelled (experts, latent or linear
+ * qwen2_5_vl, which join one of each; and the video transformers of Wan 2.1 and 2.2. Layers that are not modelled (experts, latent or linear
  * attention, ...) are refused with the reason and a lower bound on the parameters.
  *
  * Guarantee: parameters of `model` + those of `left_out` = parameters of the published checkpoint.

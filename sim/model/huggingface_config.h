@@ -72,4 +72,10 @@ bool huggingface_named_tower(struct huggingface_config *c, const char *name, int
                              struct huggingface_tower *tower);
 const char *const *huggingface_vision_types(void);
 
+/* ---- diffusion transformers: huggingface_diffusion.c ---- */
+/* Whether "_class_name" is one that can be imported. */
+bool huggingface_knows_diffusion(const char *class_name);
+/* The decoder as an object of a model file; NULL after an error. */
+cJSON *huggingface_diffusion_module(struct huggingface_config *c);
+
 #endif

@@ -294,6 +294,11 @@ static void text_projection_saved(struct saved_list *list) {
         save_norm_statistics(list, "text norm statistics", d->shard_tokens);
     }
     save_for_weights(list, "text projection input", d->shard_tokens, m->text_hidden);
+    if (m->text_projection == TEXT_PROJECTION_MLP) {
+        save(list, "text activation input", d->shard_tokens, m->hidden);
+        save_for_weights(list, "text projection down input", d->shard_tokens, m->hidden);
+        return;
+    }
     save_residual_norm_input(list, "projected norm input", d->shard_tokens);
     save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
 }

@@ -215,8 +215,9 @@ int64_t model_clip_tokens(const struct model *model, int64_t clip_ms) {
     if (m->layer_count == 0 || clip_ms <= 0) return 0;
     int64_t frames = clip_ms * m->frames_per_second / 1000;
     int64_t latents = divide_up(frames > 0 ? frames : 1, m->latent_frames);
-    int64_t side = m->image_size / (m->latent_pixels * m->patch_size);
-    return divide_up(latents, m->temporal_patch) * side * side;
+    const int64_t step = m->latent_pixels * m->patch_size;
+    return divide_up(latents, m->temporal_patch) * (m->image_size / step) *
+           (m->image_height / step);
 }
 
 /* ---- parameters ---- */
@@ -228,9 +229,10 @@ static int64_t norm_parameters(const struct module *module, int64_t width) {
 static int64_t qk_norm_parameters(const struct layer_division *d) {
     const struct module *m = d->module;
     if (!m->qk_norm) return 0;
-    return m->qk_norm_per_head
-               ? 2 * norm_parameters(m, m->head_dim)
-               : norm_parameters(m, d->query_width) + norm_parameters(m, d->kv_width);
+    const struct module of_heads = { .norm = m->qk_norm_kind };
+    return m->qk_norm_per_head ? 2 * norm_parameters(&of_heads, m->head_dim)
+                               : norm_parameters(&of_heads, d->query_width) +
+                                     norm_parameters(&of_heads, d->kv_width);
 }
 
 static int64_t block_parameters(const struct layer_division *d) {
@@ -270,8 +272,11 @@ static int64_t head_modulation_parameters(const struct layer_division *d) {
 
 static int64_t text_projection_parameters(const struct module *m) {
     struct module text = { .norm = m->text_norm };
+    const int64_t bias = m->linear_bias ? 1 : 0;
     return (m->text_encoded ? 0 : norm_parameters(&text, m->text_hidden)) +
-           (m->text_hidden + (m->linear_bias ? 1 : 0)) * m->hidden + norm_parameters(m, m->hidden);
+           (m->text_hidden + bias) * m->hidden +
+           (m->text_projection == TEXT_PROJECTION_MLP ? (m->hidden + bias) * m->hidden
+                                                      : norm_parameters(m, m->hidden));
 }
 
 /* Two biased layers over sines of the timestep, and one to the six vectors that all blocks
@@ -445,6 +450,8 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
         break;
     case LAYER_TEXT_PROJECTION:
         weights = (double)m->text_hidden * (double)m->hidden;
+        if (m->text_projection == TEXT_PROJECTION_MLP)
+            weights += (double)m->hidden * (double)m->hidden;
         break;
     case LAYER_LATENT_EMBEDDING:
     case LAYER_DIFFUSION_HEAD:

@@ -48,6 +48,9 @@ enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_GELU_NEW, F
 /* What makes shift, scale and gate of a diffusion block from the timestep: one layer for all blocks
  * and a table in each (adaLN-single), or a layer in each (DiT's adaLN-Zero). */
 enum modulation_kind { MODULATION_SHARED, MODULATION_BLOCK, MODULATION_KIND_COUNT };
+/* What takes encoded text to a diffusion decoder's width: a linear layer and a norm (Movie Gen), or
+ * two linear layers with a GELU between them (PixArt-alpha, Wan 2.1). */
+enum text_projection_kind { TEXT_PROJECTION_NORM, TEXT_PROJECTION_MLP };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
@@ -92,6 +95,7 @@ struct module {
      * embedding. Masks take one byte a value. */
     bool dropout;
     bool qk_norm_per_head; /* over head_dim; otherwise over all heads, which TP ranks must reduce */
+    enum norm_kind qk_norm_kind;
     enum position_kind position;
     int64_t position_count; /* rows of a learned position table */
     bool embedding_norm;    /* a norm between the embedding and the first block (CLIP) */
@@ -100,8 +104,8 @@ struct module {
     bool flash_attention; /* vision encoder: by its own code, where a stack has unfused_encoder */
     bool bidirectional; /* language model: all tokens attend to all (BERT, an encoder by itself) */
     /* vision encoder; of a diffusion decoder patch_size, temporal_patch and channels are those of
-     * the latent video, image_size is the side of a frame in pixels */
-    int64_t patch_size, image_size, channels;
+     * the latent video, image_size is the width of a frame in pixels, and image_height its height */
+    int64_t patch_size, image_size, image_height, channels;
     int64_t temporal_patch; /* frames in one patch */
     /* area to which the images of an encoder of free resolution are resized; -1: not stated */
     int64_t min_pixels, max_pixels;
@@ -128,6 +132,7 @@ struct module {
     int64_t text_hidden;
     bool text_encoded; /* its last norm was run with it */
     enum norm_kind text_norm;
+    enum text_projection_kind text_projection;
     const char *source; /* where the figures come from */
     const char *notes;  /* inconsistencies between sources, assumptions; may be "" */
 };
@@ -139,7 +144,7 @@ enum layer_kind {
     LAYER_TOKEN_EMBEDDING,
     LAYER_LANGUAGE_BLOCK,
     LAYER_HEAD /* final norm, head and loss */,
-    LAYER_TEXT_PROJECTION /* final norm of the text encoder, linear to the decoder's width, norm */,
+    LAYER_TEXT_PROJECTION /* final norm of the text encoder, enum text_projection_kind */,
     LAYER_LATENT_EMBEDDING /* patches of the noised latent; modulation from the timestep */,
     LAYER_DIFFUSION_BLOCK,
     LAYER_DIFFUSION_HEAD /* final norm, linear to latent patches, loss */,

@@ -10,6 +10,10 @@ static const char *const modulation_choices[] = { "shared", "block", NULL };
 static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
 static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
+/* As the blocks', and then as enum norm_kind counts them. */
+static const char *const qk_norm_kind_choices[] = { "as-norm", "layer", "rms", "layer-no-bias",
+                                                    NULL };
+static const char *const text_projection_choices[] = { "norm", "mlp", NULL };
 /* None, and then as enum norm_kind counts them. */
 static const char *const input_norm_choices[] = { "none", "layer", "rms", "layer-no-bias", NULL };
 static const char *const inner_choices[] = { "none", "language", "vision", NULL };
@@ -47,6 +51,8 @@ static const struct field module_fields[] = {
       "attention projection and feed-forward network have biases", NULL },
     { "qk_norm", FIELD_CHOICE, AT(qk_norm), 0, 0, "\"none\"", "",
       "normalisation of queries and keys: over each head or over all of them", qk_norm_choices },
+    { "qk_norm_kind", FIELD_CHOICE, AT(qk_norm_kind), 0, 0, "\"as-norm\"", "",
+      "which norm that is; as-norm: that of the blocks", qk_norm_kind_choices },
     { "branch_norm", FIELD_BOOL, AT(module.branch_norm), 0, 0, "false", "",
       "a norm behind each branch too, before its residual: four norms a block (Gemma 2 and 3)",
       NULL },
@@ -80,9 +86,11 @@ static const struct field module_fields[] = {
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
       "edge of a patch (vision); in latent pixels (diffusion decoder)", NULL },
     { "image_size", FIELD_COUNT, AT(module.image_size), 1, 1e5, "null", "pixels",
-      "edge of a tile (vision); of a typical image where the resolution is free; of a frame "
+      "edge of a tile (vision); of a typical image where the resolution is free; width of a frame "
       "(diffusion decoder)",
       NULL },
+    { "image_height", FIELD_COUNT, AT(module.image_height), 1, 1e5, "null", "pixels",
+      "diffusion decoder: height of a frame; null: as image_size", NULL },
     { "channels", FIELD_COUNT, AT(module.channels), 1, 1e4, "3", "",
       "of a pixel, or of a latent pixel", NULL },
     { "temporal_patch", FIELD_COUNT, AT(module.temporal_patch), 1, 1e3, "1", "frames",
@@ -100,8 +108,13 @@ static const struct field module_fields[] = {
       "diffusion decoder without a language model: width of the encoded text; null: no cross "
       "attention",
       NULL },
+    { "text_projection", FIELD_CHOICE, AT(module.text_projection), 0, 0, "\"norm\"", "",
+      "diffusion decoder: what takes the text to its width: a linear layer and a norm, or two "
+      "linear layers with a GELU between them",
+      text_projection_choices },
     { "min_pixels", FIELD_COUNT, AT(module.min_pixels), 1, 1e9, "null", "pixels",
-      "vision encoder of free resolution: smallest area of an image; null: 3136, Qwen2-VL's", NULL },
+      "vision encoder of free resolution: smallest area of an image; null: 3136, Qwen2-VL's",
+      NULL },
     { "max_pixels", FIELD_COUNT, AT(module.max_pixels), 1, 1e9, "null", "pixels",
       "vision encoder of free resolution: largest area of an image; null: 12845056, Qwen2-VL's",
       NULL },

@@ -16,7 +16,7 @@ enum inner_choice { INNER_NONE, INNER_LANGUAGE, INNER_VISION };
 struct module_row {
     struct module module;
     const char *base;
-    int qkv_bias, qk_norm;
+    int qkv_bias, qk_norm, qk_norm_kind;
     const cJSON *sources, *names;
 };
 

@@ -103,7 +103,10 @@ static bool resolve_heads(struct module_row *row, const struct module_place *pla
     m->key_bias = row->qkv_bias == QKV_BIAS_ALL;
     m->qk_norm = row->qk_norm != QK_NORM_NONE;
     m->qk_norm_per_head = row->qk_norm == QK_NORM_HEAD;
+    m->qk_norm_kind = row->qk_norm_kind > 0 ? (enum norm_kind)(row->qk_norm_kind - 1) : m->norm;
     char text[160];
+    if (row->qk_norm_kind > 0 && !m->qk_norm)
+        return mistake(place, "qk_norm_kind", err, NULL, "needs \"qk_norm\"");
     if (m->kv_heads < 0) m->kv_heads = m->heads;
     if (m->heads % m->kv_heads != 0) {
         snprintf(text, sizeof text, "must divide the %lld query heads, got %lld",
@@ -237,10 +240,14 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         return mistake(place, "position", err, "rows of the tables of height, width and time",
                        "learned positions of a diffusion decoder need \"position_count\"");
     m->vocabulary = 0;
-    if (m->image_size % (m->latent_pixels * m->patch_size) == 0) return true;
+    if (m->image_height < 0) m->image_height = m->image_size;
+    const int64_t step = m->latent_pixels * m->patch_size;
+    const int64_t wrong = m->image_size % step != 0 ? m->image_size : m->image_height;
+    if (wrong % step == 0) return true;
     snprintf(text, sizeof text, "must be a multiple of latent_pixels x patch_size (%lld), got %lld",
-             (long long)(m->latent_pixels * m->patch_size), (long long)m->image_size);
-    return mistake(place, "image_size", err, NULL, text);
+             (long long)step, (long long)wrong);
+    return mistake(place, m->image_size % step != 0 ? "image_size" : "image_height", err, NULL,
+                   text);
 }
 
 /* Keys that only a diffusion decoder has. */
@@ -251,9 +258,12 @@ static bool refuse_latent_keys(struct module *m, const struct module_place *plac
                       : m->frames_per_second > 0 ? "frames_per_second"
                       : m->text_hidden > 0       ? "text_hidden"
                       : m->modulation != 0       ? "modulation"
+                      : m->text_projection != 0  ? "text_projection"
+                      : m->image_height > 0      ? "image_height"
                                                  : NULL;
     if (key != NULL) return mistake(place, key, err, NULL, "belongs to a diffusion decoder");
     m->latent_pixels = m->latent_frames = m->frames_per_second = m->text_hidden = 0;
+    m->image_height = m->image_size;
     return true;
 }
 

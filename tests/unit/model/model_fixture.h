@@ -40,9 +40,8 @@ static inline const struct model *fixture_text(struct arena *arena, const char *
 static inline const struct model *fixture_module(struct arena *arena, const char *role,
                                                  const char *module) {
     char text[256], path[256];
-    /* A decoder needs text to attend to. */
-    const char *beside =
-        strcmp(role, "diffusion_decoder") == 0 ? "\"language\": \"llama3-8b\", " : "";
+    /* DIP's decoders attend to the text of a language model, others have theirs encoded. */
+    const char *beside = strncmp(module, "dit-", 4) == 0 ? "\"language\": \"llama3-8b\", " : "";
     snprintf(text, sizeof text, "{\"name\": \"alone\", %s\"%s\": \"%s\", \"source\": \"test\"}",
              beside, role, module);
     struct error err = { 0 };

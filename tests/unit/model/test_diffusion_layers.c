@@ -52,6 +52,10 @@ static void test_clip_tokens(void **state) {
             fail_msg("%lld ms: got %lld tokens", (long long)cases[i].clip_ms, (long long)got);
     }
     assert_int_equal(model_clip_tokens(fixture_model(arena, "llama3-8b"), 16000), 0);
+    /* Wan's frames are 52 x 30 patches; its first one is a latent frame of its own. */
+    const struct model *wan = fixture_model(arena, "wan2.1-t2v-14b");
+    assert_int_equal(model_clip_tokens(wan, 5063), 21 * 52 * 30);
+    assert_int_equal(model_clip_tokens(wan, 1), 52 * 30);
     arena_destroy(arena);
 }
 
@@ -113,7 +117,7 @@ static void test_parameters(void **state) {
 #define WAN                                                                                        \
     ALONE "\"layer_count\": 30, \"hidden\": 1536, \"ffn_hidden\": 8960, \"heads\": 12, "           \
           "\"position\": \"rotary\", \"qk_norm\": \"all-heads\", \"channels\": 16, "               \
-          "\"text_hidden\": 4096 } }"
+          "\"qk_norm_kind\": \"rms\", \"text_hidden\": 4096, \"text_projection\": \"mlp\" } }"
 #define DIT                                                                                        \
     ALONE "\"layer_count\": 28, \"hidden\": 1152, \"ffn_hidden\": 4608, \"heads\": 16, "           \
           "\"position\": \"learned\", \"position_count\": 256, \"channels\": 4, "                  \
@@ -127,15 +131,15 @@ static const struct model *model_of(struct arena *arena, const char *text) {
     return m;
 }
 
-/* The checkpoints' own numbers of parameters, but for what the decoder does not have: the second
- * layer of Wan's text embedding, and means that the norms of its queries and keys are counted with;
- * DiT's embedding of 1,001 labels and the variances of its head. */
+/* The checkpoints' own numbers of parameters, but for what the decoder does not have: DiT's embedding
+ * of 1,001 labels and the variances of its head. */
 static void test_alone_parameters(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     const struct model *wan = model_of(arena, WAN), *dit = model_of(arena, DIT);
-    const int64_t wan_text = 1536 * 1536 + 1536, wan_norm = 2 * 1536, wan_means = 30 * 4 * 1536;
-    assert_int_equal(model_parameters(wan), 1418996800 - wan_text + wan_norm + wan_means);
+    assert_int_equal(model_parameters(wan), 1418996800);
+    assert_int_equal(model_parameters(fixture_model(arena, "wan2.1-t2v-1.3b")), 1418996800);
+    assert_int_equal(model_parameters(fixture_model(arena, "wan2.1-t2v-14b")), 14288491584);
     const int64_t labels = 1001 * 1152, variances = 16 * (1152 + 1);
     assert_int_equal(model_parameters(dit), 675129632 - labels - variances);
     /* one layer of the timestep a block, divided by tp as its columns are */
@@ -170,8 +174,10 @@ static void test_alone_sequences(void **state) {
                     "cross norm, cross query, cross key-value, cross query norm, cross key norm, "
                     "cross attention, cross proj, cross residual, "
                     "mlp norm, up, activation, down, mlp residual");
+    expect_sequence(wan, LAYER_TEXT_PROJECTION, PASS_SET_FORWARD,
+                    "text projection, text activation, text projection down");
     expect_sequence(wan, LAYER_TEXT_PROJECTION, PASS_SET_BACKWARD,
-                    "projected norm, text projection");
+                    "text projection down, text projection down, text activation, text projection");
     expect_sequence(dit, LAYER_DIFFUSION_BLOCK, PASS_SET_FORWARD,
                     "modulation, attention norm, qkv, attention, proj, attention residual, "
                     "mlp norm, up, activation, down, mlp residual");
@@ -199,6 +205,10 @@ static void test_alone_work(void **state) {
     assert_true(model_layer_flop(dit, block, &shape) ==
                 2 * t * 12 * h * h + 4 * shape.video_square_sum * h);
     assert_true(layer_output_bytes(dit, block, &shape) == 2 * t * h);
+    const struct model *wan = model_of(arena, WAN);
+    const struct batch_shape texts = clips_shape(wan);
+    assert_true(model_layer_flop(wan, fixture_layer(wan, LAYER_TEXT_PROJECTION), &texts) ==
+                2 * (double)texts.language_tokens * (4096 + 1536) * 1536);
     arena_destroy(arena);
 }
 
@@ -545,6 +555,17 @@ static void test_load_errors(void **state) {
           "'Qwen2-7B' is a language module and cannot stand as \"diffusion_decoder\"" },
         { "\"language\": { \"module\": \"llama3-8b\", \"latent_frames\": 8 }",
           "/language/latent_frames: belongs to a diffusion decoder" },
+        { "\"language\": { \"module\": \"llama3-8b\", \"image_height\": 64 }",
+          "/language/image_height: belongs to a diffusion decoder" },
+        { "\"language\": { \"module\": \"llama3-8b\", \"text_projection\": \"mlp\" }",
+          "/language/text_projection: belongs to a diffusion decoder" },
+        { "\"language\": { \"module\": \"llama3-8b\", \"qk_norm_kind\": \"rms\" }",
+          "/language/qk_norm_kind: needs \"qk_norm\"" },
+        { "\"language\": \"llama3-8b\", " DECODER
+          "\"patch_size\": 2, \"image_size\": 64, \"image_height\": 40, \"latent_pixels\": 8, "
+          "\"latent_frames\": 8, \"frames_per_second\": 16 }",
+          "/diffusion_decoder/image_height: must be a multiple of latent_pixels x patch_size (16), "
+          "got 40" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -50,6 +50,9 @@ static const struct {
     { "siglip-so400m", 412984944, 428225600, "siglip-so400m" },
     { "clip-vit-large-336", 303505408, 303507456, "clip-vit-large-336" },
     { "intern-vit-300m", 304012288, 304012288, "intern-vit-300m" },
+    { "wan2.1-t2v-1.3b", 1418996800, 1418996800, "wan2.1-t2v-1.3b" },
+    { "wan2.1-t2v-14b", 14288491584, 14288491584, "wan2.1-t2v-14b" },
+    { "wan2.2-ti2v-5b", 4999787712, 4999787712, "wan2.2-ti2v-5b" },
 };
 
 static int64_t left_out(const struct huggingface_model *m) {
@@ -101,6 +104,10 @@ static bool import(struct arena *arena, const char *text, struct huggingface_mod
     "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_attention_heads\": 4, "                \
     "\"num_hidden_layers\": 2, \"vocab_size\": 100"
 
+#define WAN                                                                                        \
+    "\"_class_name\": \"WanTransformer3DModel\", \"num_layers\": 2, \"ffn_dim\": 128, "            \
+    "\"num_attention_heads\": 4, \"attention_head_dim\": 16"
+
 static void biases_without_a_switch_are_left_out(void **state) {
     (void)state;
     static const struct {
@@ -134,6 +141,24 @@ static void what_is_not_modelled_is_refused(void **state) {
     } cases[] = {
         { "[]", "is an object" },
         { "{}", "\"model_type\" is missing" },
+        { "{ \"_class_name\": \"FluxTransformer2DModel\" }",
+          "models of class \"FluxTransformer2DModel\" are not modelled" },
+        { "{ \"_class_name\": 3 }", "must be a text" },
+        { "{ \"_class_name\": \"WanTransformer3DModel\" }", "\"num_layers\" is missing" },
+        { "{ " WAN ", \"image_dim\": 1280 }", "attention to an image is not modelled" },
+        { "{ " WAN ", \"in_channels\": 36 }", "latents of a condition beside those of the video" },
+        { "{ " WAN ", \"in_channels\": 12, \"out_channels\": 12 }",
+          "no autoencoder of so many channels is known" },
+        { "{ " WAN ", \"patch_size\": [2, 2, 2] }", "only patches of [1, 2, 2] are modelled" },
+        { "{ " WAN ", \"patch_size\": 2 }", "only patches of [1, 2, 2] are modelled" },
+        { "{ " WAN ", \"freq_dim\": 128 }", "256 sines and cosines" },
+        { "{ " WAN ", \"cross_attn_norm\": false }", "without its norm is not modelled" },
+        { "{ \"_class_name\": \"WanModel\", \"model_type\": \"i2v\", \"dim\": 64, "
+          "\"num_heads\": 4, \"num_layers\": 2, \"ffn_dim\": 128 }",
+          "models of type \"i2v\" are not modelled" },
+        { "{ \"_class_name\": \"WanModel\", \"dim\": 66, \"num_heads\": 4, \"num_layers\": 2, "
+          "\"ffn_dim\": 128 }",
+          "num_heads 4 does not divide dim 66" },
         { "{ \"model_type\": \"mamba2\" }", "models of type \"mamba2\" are not modelled" },
         { "{ \"model_type\": \"qwen3_moe\", " SMALL
           ", \"num_experts\": 128, \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 32 }",
