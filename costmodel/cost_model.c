@@ -463,9 +463,10 @@ static double usual_factor(const struct stack *stack, const struct step_bands *b
 
 void cost_model_use_stack(struct cost_model *model, const struct stack *stack,
                           enum precision precision, bool writes_text) {
-    model->stack = stack_on(stack, model->gpu.name, precision);
     model->writes_text = writes_text;
-    const bool of_encoders = !writes_text && stack != NULL && !stack->held_back &&
+    if (stack == NULL) return;
+    model->stack = stack_on(stack, model->gpu.name, precision);
+    const bool of_encoders = !writes_text && !stack->held_back &&
                              !stack_states_encoders(&model->stack) && model->bands != NULL &&
                              !isnan(model->bands->encoder_factor);
     model->encoder_factor = of_encoders ? model->bands->encoder_factor : 1;

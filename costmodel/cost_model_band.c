@@ -37,21 +37,14 @@ bool cost_model_knows_multimodal(const struct cost_model *model) {
 struct step_ratios cost_model_multimodal_ratios(const struct cost_model *model) {
     const struct step_bands *bands = cost_model_bands(model);
     if (bands == NULL) return (struct step_ratios){ NAN, NAN, NAN };
-    struct step_ratios ratios = bands->images[cost_model_writes_text(model)];
-    /* Those that write no text were measured with a factor that this model may be without. */
-    if (!cost_model_writes_text(model) && !isnan(bands->encoder_factor)) {
-        const double more = bands->encoder_factor / cost_model_encoder_factor(model);
-        ratios =
-            (struct step_ratios){ more * ratios.low, more * ratios.median, more * ratios.high };
-    }
-    return ratios;
+    return step_band_of_images(bands, cost_model_writes_text(model),
+                               cost_model_encoder_factor(model));
 }
 
 struct band cost_model_multimodal_band(const struct cost_model *model, bool pass_stack_over) {
     if (!pass_stack_over && cost_model_bands(model) != NULL && cost_model_knows_multimodal(model))
         return band_even(cost_model_stack(model).stack->multimodal_band);
-    const struct step_ratios ratios = cost_model_multimodal_ratios(model);
-    return (struct band){ 1 - ratios.low, ratios.high - 1 };
+    return step_ratios_band(cost_model_multimodal_ratios(model));
 }
 
 static bool has_factor_on(const struct stack *stack, const char *gpu) {
@@ -89,8 +82,10 @@ struct band cost_model_step_band(const struct cost_model *model, enum band_kin k
                                      home, doubt.inside_range, doubt.lost_fraction);
     if (home) band = fmax(band, misfit_at_home(model, use.stack));
     const struct band even = band_even(with_operators(model, band, &doubt));
-    return kin == KIN_MULTIMODAL ? band_wider(even, cost_model_multimodal_band(model, false))
-                                 : even;
+    if (kin != KIN_MULTIMODAL) return even;
+    const struct band images = cost_model_multimodal_band(model, false);
+    return band_wider(even, (struct band){ with_operators(model, images.below, &doubt),
+                                           with_operators(model, images.above, &doubt) });
 }
 
 struct band cost_model_step_band_of_source(const struct cost_model *model, const char *source,

@@ -97,9 +97,29 @@ bool step_band_lists(const char *const *list, const char *text) {
     return false;
 }
 
+/* Bands had one width for all models of images once. */
+static bool refuse_old(const struct json *json, struct error *err) {
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(json_root(json), "multimodal");
+    return node == NULL ||
+           json_error(json, node, err,
+                      "make the file again: ballast calibrate bands ROWS... -o FILE",
+                      "bands of an earlier version, which had one width for both sides");
+}
+
+static bool check_ratios(const struct json *json, const char *low_key, struct step_ratios r,
+                         struct error *err) {
+    const int stated = !isnan(r.low) + !isnan(r.median) + !isnan(r.high);
+    if (stated == 0 || (stated == 3 && r.low <= r.median && r.median <= r.high)) return true;
+    const cJSON *root = json_root(json), *node = cJSON_GetObjectItemCaseSensitive(root, low_key);
+    return json_error(json, node != NULL ? node : root, err, NULL,
+                      "\"%s\" stands with _median and _high, each no less than the one before",
+                      low_key);
+}
+
 bool step_bands_read(struct arena *arena, const struct json *json, struct step_bands *out,
                      struct error *err) {
     struct bands_fields f;
+    if (!refuse_old(json, err)) return false;
     if (!field_table_read(&step_bands_table, json, json_root(json), &f, arena, err)) return false;
     *out = (struct step_bands){
         .calibrated = { f.calibrated_outside, f.calibrated_inside },
@@ -116,6 +136,9 @@ bool step_bands_read(struct arena *arena, const struct json *json, struct step_b
         .calibrated_on = texts(arena, f.calibrated_on),
         .stacks = arena_array(arena, struct step_band, cJSON_GetArraySize(f.stacks) + 1),
     };
+    if (!check_ratios(json, "encoder_low", out->images[false], err) ||
+        !check_ratios(json, "multimodal_low", out->images[true], err))
+        return false;
     const cJSON *item;
     cJSON_ArrayForEach(item, f.stacks) {
         struct band_fields b;
@@ -151,6 +174,18 @@ double step_band_fraction(const struct step_bands *bands, const char *stack, con
                           bool calibrated, bool home, bool inside, double lost_fraction) {
     return width_of(bands, stack, gpu, calibrated, home, inside) *
            fmax(lost_fraction, bands->lost_least);
+}
+
+struct band step_ratios_band(struct step_ratios ratios) {
+    return (struct band){ 1 - ratios.low, ratios.high - 1 };
+}
+
+struct step_ratios step_band_of_images(const struct step_bands *bands, bool writes_text,
+                                       double encoder_factor) {
+    const struct step_ratios took = bands->images[writes_text];
+    if (writes_text || isnan(bands->encoder_factor)) return took;
+    const double more = bands->encoder_factor / encoder_factor;
+    return (struct step_ratios){ more * took.low, more * took.median, more * took.high };
 }
 
 double step_band_of_unknown(const struct step_bands *bands, double lost_fraction) {

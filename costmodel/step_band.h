@@ -10,8 +10,8 @@
  * logarithm in the middle): no shipped row tells where. Runs of a stack that is not known at all
  * that of runs predicted without their name too. Models of images or video, and encoders alone,
  * never take less than measured runs of such models were off, to either side, which no scale of the
- * step explains: those of the stack where it states them, else of all. Peak memory has one width, of all text runs
- * whose reading tells what they needed. How far two runs of one stack and GPU err against each
+ * step explains: those of the stack where it states them, else of all. Peak memory has one width,
+ * of all text runs whose reading tells what they needed. How far two runs of one stack and GPU err against each
  * other is a width of its own, in ln(time).
  *
  *     struct step_bands bands;
@@ -22,6 +22,7 @@
 #define BALLAST_COSTMODEL_STEP_BAND_H
 
 #include "sim/base/arena.h"
+#include "sim/base/band.h"
 #include "sim/base/error.h"
 #include "sim/base/field.h"
 #include "sim/base/json.h"
@@ -68,6 +69,11 @@ const struct step_band *step_band_of(const struct step_bands *bands, const char 
  * place. lost_fraction: 1 - HFU. */
 double step_band_fraction(const struct step_bands *bands, const char *stack, const char *gpu,
                           bool calibrated, bool home, bool inside, double lost_fraction);
+/* How long runs of models of images took over predictions whose kernels have this much of
+ * encoder_factor; as a band. */
+struct step_ratios step_band_of_images(const struct step_bands *bands, bool writes_text,
+                                       double encoder_factor);
+struct band step_ratios_band(struct step_ratios ratios);
 /* Of a stack that is not known; NaN: not stated. */
 double step_band_of_unknown(const struct step_bands *bands, double lost_fraction);
 /* The text is in the list. */

@@ -309,9 +309,9 @@ static void write_points(struct gnuplot *g, const struct axes *a, const struct p
     }
 }
 
-/* One that reaches down to nothing, or ten times up, is no stroke. */
+/* One that reaches ten times down or up is no stroke. */
 static bool has_ends(struct band band) {
-    return band.above > 0 && band.above < 9 && band.below < 1;
+    return band.above > 0 && band.above < 9 && band.below < 0.9;
 }
 
 /* Its line, its points by kind and their bands; the numbers beside the listed ones. */

@@ -162,7 +162,7 @@ static const char *sureness_text(const struct report *r, double more) {
                            "the %.0f %% that predictions for one GPU and software stack err "
                            "against each other",
                            expm1(error.predictions_log) * 100)
-            : "both error bands together";
+            : "two such predictions err against each other by their error bands";
     if (!(fabs(log1p(more)) > error.predictions_log))
         return arena_format(
             r->arena, "That is no more than %s%s", limit,

@@ -43,9 +43,12 @@ static double launch_cost(const struct run_record *run, double amount) {
     return amount * goodput * run->launch_cost_ms / run->step_time_mean_ms;
 }
 
-/* What makes runs of one kind longer than predicted makes both of a pair so. */
-static double spread_of(const struct run_record *run) {
-    return band_spread(band_of_stored(run->band_below_fraction, run->band_fraction));
+/* Where one band lies to a side of the other, runs are that much longer for their predictions; what
+ * makes runs of one kind longer makes both of a pair so. */
+static double apart(const struct run_record *a, const struct run_record *b) {
+    const struct band_log of_a = band_log(band_of_stored(a->band_below_fraction, a->band_fraction)),
+                          of_b = band_log(band_of_stored(b->band_below_fraction, b->band_fraction));
+    return fabs(of_a.middle - of_b.middle) + hypot(of_a.half, of_b.half);
 }
 
 /* What launches take is a stack's figure of whatever host it was read on, so the part of the
@@ -55,8 +58,7 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
     const double pair = fmax(run->pair_band_fraction, reference->pair_band_fraction);
     struct run_pair_error error = { .waits_log = NAN };
     error.shared = !isnan(pair) && run_pair_same_stack(reference, run);
-    error.predictions_log =
-        log1p(error.shared ? pair : hypot(spread_of(run), spread_of(reference)));
+    error.predictions_log = error.shared ? log1p(pair) : apart(run, reference);
     if (run_pair_waits_told(reference, run)) {
         const double waits =
             launch_cost(run, run_amount) - launch_cost(reference, reference_amount);

@@ -22,16 +22,17 @@ struct band band_wider(struct band a, struct band b) {
 }
 
 struct band band_of_inverse(struct band band) {
-    return (struct band){ 1 - 1 / (1 + band.above),
-                          band.below < 1 ? 1 / (1 - band.below) - 1 : INFINITY };
+    if (!(band.below < 1)) return band_even(NAN);
+    return (struct band){ 1 - 1 / (1 + band.above), 1 / (1 - band.below) - 1 };
 }
 
 double band_half_width(struct band band) {
     return (band.below + band.above) / 2;
 }
 
-double band_spread(struct band band) {
-    return band_half_width(band) / (1 + (band.above - band.below) / 2);
+struct band_log band_log(struct band band) {
+    const double low = band.below < 1 ? log1p(-band.below) : -INFINITY, high = log1p(band.above);
+    return (struct band_log){ (high + low) / 2, (high - low) / 2 };
 }
 
 /* Beyond what a column holds the digits say nothing. */

@@ -23,12 +23,16 @@ struct band band_of_stored(double below, double above);
 bool band_is_known(struct band band);
 /* To each side the wider of the two; what is not known is not wider. */
 struct band band_wider(struct band a, struct band b);
-/* Of one over the figure. */
+/* Of one over the figure; not known where the band reaches down to nothing. */
 struct band band_of_inverse(struct band band);
 /* Of both ends, the mean. */
 double band_half_width(struct band band);
-/* The same over the middle of the band: how far apart runs lie that are all off to one side. */
-double band_spread(struct band band);
+/* Its ends as ln(figure / prediction): the middle between them, and half of their distance. Not
+ * finite where the band reaches down to nothing. */
+struct band_log {
+    double middle, half;
+};
+struct band_log band_log(struct band band);
 
 /* In percent, without the sign of it: "+- 34" (`sign` before it) where both sides read the same,
  * else "-13/+88". "-" where it is not known. */

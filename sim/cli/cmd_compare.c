@@ -296,7 +296,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     printf(
         "sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
         "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
-        "stacks the root of the sum of both bands' squares);\nlikely: beyond that chance; open: "
+        "stacks both bands together, as squares of ln);\nlikely: beyond that chance; open: "
         "not even that, or a run does not fit. At: how often so large a difference has the right\n"
         "sign for all that predictions err.\n"
         "The band holds 80 %% of the measured runs that nothing was fitted on "

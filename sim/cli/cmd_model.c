@@ -231,14 +231,19 @@ static int run(struct cli *cli, void *options) {
     return cli_error(&err);
 }
 
-static void print_types(FILE *out) {
-    fputs("\nImports these values of \"model_type\":\n ", out);
+static void print_names(FILE *out, const char *key, const char *const *names) {
+    fprintf(out, "\nImports these values of \"%s\":\n ", key);
     int column = 1;
-    for (const char *const *name = huggingface_model_types(); *name != NULL; name++) {
-        if (column + (int)strlen(*name) > 78) column = fprintf(out, "\n ") - 1;
-        column += fprintf(out, " %s", *name);
+    for (; *names != NULL; names++) {
+        if (column + (int)strlen(*names) > 78) column = fprintf(out, "\n ") - 1;
+        column += fprintf(out, " %s", *names);
     }
     fputc('\n', out);
+}
+
+static void print_types(FILE *out) {
+    print_names(out, "model_type", huggingface_model_types());
+    print_names(out, "_class_name", huggingface_class_names());
 }
 
 const struct command command_model = {

@@ -111,7 +111,8 @@ static const char format[] =
     "sample does at most (contrastive, classification), which is not simulated |\n";
 
 static const char last_columns[] =
-    "| lora_rank, lora_targets | adapters beside the frozen language model: columns between their "
+    "| lora_rank, lora_targets | adapters beside the frozen language model or diffusion "
+    "transformer: columns between their "
     "two matrices, and linear layers as in `model.lora` with semicolons between; a model or note "
     "that says LoRA stands for both |\n"
     "| outcome | `ok`, or `oom` for a run that did not fit |\n"
@@ -147,7 +148,7 @@ static const char more_format[] =
     "a VAE that encodes online, says\n"
     "that they do not, and the row is skipped. So are models that are known by their names to hold "
     "second weights for text (Flux, SD3,\n"
-    "CogVideoX, HunyuanVideo) or convolutions (SDXL), and adapters.\n"
+    "CogVideoX, HunyuanVideo) or convolutions (SDXL).\n"
     "\n"
     "Other spellings of a word are read as it (\"bfloat16\", \"flash_attention_2\", "
     "\"full_shard\"); one that differs by more than case and\n"

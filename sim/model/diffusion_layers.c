@@ -39,6 +39,7 @@
  */
 #include "sim/model/diffusion_layers.h"
 
+#include "sim/model/layer_adapters.h"
 #include "sim/model/layer_attention.h"
 
 static const struct half_names cross_half = {
@@ -102,8 +103,11 @@ static void cross_qk_norm(struct emitter *e, enum operator_pass pass) {
     if (!d->module->qk_norm_per_head)
         emit_collective(e, "cross qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
                         4.0 * (double)(d->tokens + d->text_tokens));
-    emit_stream(e, "cross query norm", OPERATOR_NORM, pass, tensors, d->tokens, d->query_width);
-    emit_stream(e, "cross key norm", OPERATOR_NORM, pass, tensors, d->text_tokens, d->kv_width);
+    const enum operator_form form = emit_form_of_norm(d->module->qk_norm_kind);
+    emit_formed_stream(e, "cross query norm", OPERATOR_NORM, form, pass, tensors, d->tokens,
+                       d->query_width);
+    emit_formed_stream(e, "cross key norm", OPERATOR_NORM, form, pass, tensors, d->text_tokens,
+                       d->kv_width);
 }
 
 void cross_attention_forward(struct emitter *e) {
@@ -113,19 +117,22 @@ void cross_attention_forward(struct emitter *e) {
     emit_enter_forward(e, &cross_half);
     emit_cast(e, "cross query cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "cross query", e->matmul, d->tokens, d->query_width, hidden);
+    emit_adapters_forward(e, ADAPTER_OF_CROSS_QUERY);
     if (d->sequence_parallel)
         emit_collective(e, "text all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD, text_bytes(e));
     emit_cast(e, "cross key-value cast", PASS_FORWARD, CAST_OF_OTHER, d->text_tokens, hidden);
     emit_linear_forward(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width, hidden);
+    emit_adapters_forward(e, ADAPTER_OF_CROSS_KEY_VALUE);
     cross_qk_norm(e, PASS_FORWARD);
     core_cross_attention(d, PASS_FORWARD, e->activation, e->out);
     emit_cast(e, "cross proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_adapters_forward(e, ADAPTER_OF_CROSS_PROJ);
     emit_leave_forward(e, &cross_half);
 }
 
 /* Gradients of keys and values: of their weights, and of the text states, where they join those of
- * the blocks behind. */
+ * the blocks behind, unless nothing in front of a frozen decoder learns. */
 static void key_value_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
@@ -134,6 +141,8 @@ static void key_value_backward(struct emitter *e) {
                         text_bytes(e));
     emit_cast(e, "cross key-value cast", PASS_BACKWARD, CAST_OF_OTHER, d->text_tokens,
               2 * d->kv_width);
+    emit_adapters_backward(e, ADAPTER_OF_CROSS_KEY_VALUE);
+    if (d->module->frozen && d->module->text_encoded) return;
     emit_cast_again(e, "cross key-value operand", CAST_OF_OTHER, d->text_tokens, hidden);
     emit_linear_input_gradient(e, "cross key-value", e->matmul, d->text_tokens, 2 * d->kv_width,
                                hidden);
@@ -153,6 +162,7 @@ void cross_attention_backward(struct emitter *e) {
     emit_leave_backward(e, &cross_half);
     emit_cast(e, "cross proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
     emit_cast_again(e, "cross proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
+    emit_adapters_backward(e, ADAPTER_OF_CROSS_PROJ);
     emit_linear_input_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     emit_linear_weight_gradient(e, "cross proj", e->matmul, d->tokens, hidden, d->query_width);
     core_cross_attention(d, PASS_BACKWARD, e->activation, e->out);
@@ -160,6 +170,7 @@ void cross_attention_backward(struct emitter *e) {
     key_value_backward(e);
     emit_cast(e, "cross query cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->query_width);
     emit_cast_again(e, "cross query operand", CAST_OF_NORM, d->tokens, hidden);
+    emit_adapters_backward(e, ADAPTER_OF_CROSS_QUERY);
     emit_column_backward(e, &cross_half, "cross query", e->matmul, d->query_width);
     emit_enter_backward(e, &cross_half);
 }

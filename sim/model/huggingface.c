@@ -228,10 +228,13 @@ const char *const *huggingface_model_types(void) {
         "clip_vision_model",
         "siglip_vision_model",
         "intern_vit_6b",
-        "WanTransformer3DModel",
-        "WanModel",
         NULL,
     };
+    return names;
+}
+
+const char *const *huggingface_class_names(void) {
+    static const char *const names[] = { "WanTransformer3DModel", "WanModel", NULL };
     return names;
 }
 
@@ -471,11 +474,12 @@ bool huggingface_import(struct arena *arena, const struct json *config, const ch
     const char *model_type = diffusion ? class_name : huggingface_text(root, "model_type", NULL);
     if (model_type == NULL && class_name[0] != '\0')
         return json_error(config, huggingface_key(root, "_class_name"), err,
-                          "WanTransformer3DModel and WanModel are",
+                          "these can be: WanTransformer3DModel, WanModel",
                           "models of class \"%.60s\" are not modelled", class_name);
     if (model_type == NULL)
         return json_error(config, huggingface_key(root, "model_type"), err,
-                          "this reads the config.json beside a checkpoint of Hugging Face",
+                          "this reads the config.json beside a checkpoint of Hugging Face, or of a "
+                          "Diffusers transformer, which says \"_class_name\"",
                           "\"model_type\" is missing");
     out->file = cJSON_CreateObject();
     const char *path = huggingface_text(root, "_name_or_path", "");

@@ -2,9 +2,10 @@
  *
  * Knows the language models llama (also Yi, Vicuna), mistral, qwen2 (also Qwen2.5), qwen3,
  * internlm2, phi3 and gemma; the vision encoders CLIP, SigLIP, InternViT and those of Qwen2-VL and
- * Qwen2.5-VL; and internvl_chat, internvl, llava, llava_next, llava_onevision, qwen2_vl and
- * qwen2_5_vl, which join one of each; and the video transformers of Wan 2.1 and 2.2. Layers that are not modelled (experts, latent or linear
- * attention, ...) are refused with the reason and a lower bound on the parameters.
+ * Qwen2.5-VL; internvl_chat, internvl, llava, llava_next, llava_onevision, qwen2_vl, qwen2_5_vl and
+ * qwen3_vl, which join one of each; and the video transformers of Wan 2.1 and 2.2. Layers that are
+ * not modelled (experts, latent or linear attention, ...) are refused with the reason and a lower
+ * bound on the parameters.
  *
  * Guarantee: parameters of `model` + those of `left_out` = parameters of the published checkpoint.
  * Keys that a config leaves out have the defaults of its transformers class; `notes` says which.
@@ -39,7 +40,8 @@ struct huggingface_model {
  * and in `config` only until it is destroyed. */
 bool huggingface_import(struct arena *arena, const struct json *config, const char *name,
                         struct huggingface_model *out, struct error *err);
-/* The "model_type" values that can be imported, NULL at the end. */
+/* The "model_type" values that can be imported, and the "_class_name" ones; NULL at the end. */
 const char *const *huggingface_model_types(void);
+const char *const *huggingface_class_names(void);
 
 #endif

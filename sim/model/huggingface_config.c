@@ -11,8 +11,15 @@ const cJSON *huggingface_key(const cJSON *object, const char *key) {
     return cJSON_IsNull(node) ? NULL : node;
 }
 
+/* Sizes may be given as height and width. */
+static bool is_size(const cJSON *node) {
+    const size_t length = strlen(node->string);
+    return length > 5 && strcmp(node->string + length - 5, "_size") == 0;
+}
+
 static bool read_count(struct huggingface_config *c, const cJSON *node, int64_t *out) {
-    const cJSON *value = cJSON_IsArray(node) && node->child != NULL ? node->child : node;
+    const cJSON *value =
+        cJSON_IsArray(node) && node->child != NULL && is_size(node) ? node->child : node;
     for (const cJSON *other = value->next; value != node && other != NULL; other = other->next)
         if (!cJSON_IsNumber(other) || other->valuedouble != value->valuedouble)
             return json_error(c->json, node, c->err, NULL, "only square sizes are modelled");

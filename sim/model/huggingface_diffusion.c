@@ -1,5 +1,5 @@
-/* huggingface_diffusion.c - diffusion transformers of video from a config.json, which say "_class_name"
- * where others say "model_type".
+/* huggingface_diffusion.c - diffusion transformers of video from a config.json, which say
+ * "_class_name" where others say "model_type".
  *
  * Wan 2.1 and 2.2 (Wan-Video/Wan2.1 wan/modules/model.py), in the keys of Diffusers
  * (WanTransformer3DModel) and of their makers (WanModel). Neither says what a latent stands for: the
@@ -22,6 +22,7 @@ static const struct autoencoder {
 
 struct decoder {
     int64_t layers, hidden, heads, head_dim, ffn_hidden, text_hidden, channels;
+    bool normed; /* queries and keys */
     const struct autoencoder *autoencoder;
 };
 
@@ -29,11 +30,13 @@ bool huggingface_knows_diffusion(const char *class_name) {
     return strcmp(class_name, diffusers_class) == 0 || strcmp(class_name, makers_class) == 0;
 }
 
-static bool refuse(struct huggingface_config *c, const char *key, const char *why) {
-    const cJSON *root = json_root(c->json), *node = huggingface_key(root, key);
-    return json_error(c->json, node != NULL ? node : root, c->err,
-                      "models of Wan that make video from text alone are", "%s", why);
+static bool refuse(struct huggingface_config *c, const char *key, const char *why,
+                   const char *hint) {
+    const cJSON *root = json_root(c->json), *node = cJSON_GetObjectItemCaseSensitive(root, key);
+    return json_error(c->json, node != NULL ? node : root, c->err, hint, "%s", why);
 }
+
+static const char from_text[] = "models of Wan that make video from text alone are";
 
 /* {1, 2, 2} of both: what else there is would be another model. */
 static bool check_patch(struct huggingface_config *c, const cJSON *root) {
@@ -45,7 +48,7 @@ static bool check_patch(struct huggingface_config *c, const cJSON *root) {
         const cJSON *side = cJSON_GetArrayItem(patch, i);
         same = cJSON_IsNumber(side) && side->valuedouble == want[i];
     }
-    return same || refuse(c, "patch_size", "only patches of [1, 2, 2] are modelled");
+    return same || refuse(c, "patch_size", "only patches of [1, 2, 2] are modelled", NULL);
 }
 
 /* What an image-to-video model has besides. */
@@ -55,18 +58,39 @@ static bool check_conditions(struct huggingface_config *c, const cJSON *root, in
                                               "pos_embed_seq_len" };
     for (size_t i = 0; i < sizeof image_keys / sizeof image_keys[0]; i++)
         if (huggingface_key(root, image_keys[i]) != NULL)
-            return refuse(c, image_keys[i], "attention to an image is not modelled");
+            return refuse(c, image_keys[i], "attention to an image is not modelled", from_text);
     const char *type = huggingface_text(root, "model_type", "t2v");
     if (strcmp(type, "t2v") != 0 && strcmp(type, "ti2v") != 0)
         return refuse(c, "model_type",
-                      arena_format(c->arena, "models of type \"%.40s\" are not modelled", type));
+                      arena_format(c->arena, "models of type \"%.40s\" are not modelled", type),
+                      from_text);
     if (in_channels != out_channels)
         return refuse(c, huggingface_key(root, "in_dim") != NULL ? "in_dim" : "in_channels",
-                      "latents of a condition beside those of the video are not modelled");
+                      "latents of a condition beside those of the video are not modelled",
+                      from_text);
     bool crossed;
     if (!huggingface_flag(c, root, "cross_attn_norm", true, &crossed)) return false;
     return crossed ||
-           refuse(c, "cross_attn_norm", "cross attention without its norm is not modelled");
+           refuse(c, "cross_attn_norm", "cross attention without its norm is not modelled", NULL);
+}
+
+/* Norms of queries and keys over all heads, or none; attention to the whole clip. */
+static bool check_attention(struct huggingface_config *c, const cJSON *root, bool makers,
+                            bool *normed) {
+    const cJSON *norm = cJSON_GetObjectItemCaseSensitive(root, "qk_norm");
+    *normed = norm == NULL || cJSON_IsTrue(norm) ||
+              (cJSON_IsString(norm) && strcmp(norm->valuestring, "rms_norm_across_heads") == 0);
+    if (!*normed && !cJSON_IsNull(norm) && !cJSON_IsFalse(norm))
+        return refuse(c, "qk_norm", "this norm of queries and keys is not modelled",
+                      makers ? "true and false are" : "\"rms_norm_across_heads\" and null are");
+    const cJSON *window = huggingface_key(root, "window_size"), *side;
+    cJSON_ArrayForEach(side, window) {
+        if (!cJSON_IsNumber(side) || side->valuedouble != -1)
+            return refuse(c, "window_size", "attention within a window is not modelled",
+                          "[-1, -1] is: to the whole clip");
+    }
+    return window == NULL || cJSON_IsArray(window) ||
+           refuse(c, "window_size", "must be a list of two numbers", NULL);
 }
 
 static bool read_decoder(struct huggingface_config *c, const cJSON *root, struct decoder *d) {
@@ -93,13 +117,14 @@ static bool read_decoder(struct huggingface_config *c, const cJSON *root, struct
         d->hidden = d->heads * d->head_dim;
     }
     if (frequencies != 256)
-        return refuse(c, "freq_dim", "a timestep is modelled as 256 sines and cosines");
-    if (!check_patch(c, root) || !check_conditions(c, root, d->channels, out_channels))
+        return refuse(c, "freq_dim", "a timestep is modelled as 256 sines and cosines", NULL);
+    if (!check_patch(c, root) || !check_conditions(c, root, d->channels, out_channels) ||
+        !check_attention(c, root, makers, &d->normed))
         return false;
     for (size_t i = 0; i < sizeof autoencoders / sizeof autoencoders[0]; i++)
         if (autoencoders[i].channels == d->channels) d->autoencoder = &autoencoders[i];
     return d->autoencoder != NULL ||
-           refuse(c, in_key, "no autoencoder of so many channels is known: 16 and 48 are");
+           refuse(c, in_key, "no autoencoder of so many channels is known: 16 and 48 are", NULL);
 }
 
 cJSON *huggingface_diffusion_module(struct huggingface_config *c) {
@@ -123,8 +148,8 @@ cJSON *huggingface_diffusion_module(struct huggingface_config *c) {
     cJSON_AddNumberToObject(m, "head_dim", (double)d.head_dim);
     cJSON_AddStringToObject(m, "ffn", "gelu");
     cJSON_AddStringToObject(m, "norm", "layer");
-    cJSON_AddStringToObject(m, "qk_norm", "all-heads");
-    cJSON_AddStringToObject(m, "qk_norm_kind", "rms");
+    cJSON_AddStringToObject(m, "qk_norm", d.normed ? "all-heads" : "none");
+    if (d.normed) cJSON_AddStringToObject(m, "qk_norm_kind", "rms");
     cJSON_AddStringToObject(m, "qkv_bias", "all");
     cJSON_AddBoolToObject(m, "linear_bias", true);
     cJSON_AddStringToObject(m, "position", "rotary");

@@ -14,124 +14,148 @@
  */
 #include "sim/model/layer_adapters.h"
 
-struct target {
+/* What an adapter's layer makes: of the rank's queries, keys, ..., or the block's width. */
+enum output { OF_QUERY, OF_KEY, OF_KEY_VALUE, OF_QKV, OF_FFN, OF_UP, OF_HIDDEN };
+
+#define ADAPTER(target, place, output, name)                                                       \
+    {                                                                                              \
+        target, place, output, name " adapter A", name " adapter B", name " adapter factor",       \
+            name " adapter sum"                                                                    \
+    }
+static const struct adapter {
+    enum adapter_target target;
     enum adapter_place place;
+    enum output output;
     const char *a, *b, *factor, *sum;
+} adapters[] = {
+    ADAPTER(ADAPTER_Q, ADAPTER_OF_QKV, OF_QUERY, "q"),
+    ADAPTER(ADAPTER_K, ADAPTER_OF_QKV, OF_KEY, "k"),
+    ADAPTER(ADAPTER_V, ADAPTER_OF_QKV, OF_KEY, "v"),
+    ADAPTER(ADAPTER_QKV, ADAPTER_OF_QKV, OF_QKV, "qkv"),
+    ADAPTER(ADAPTER_PROJ, ADAPTER_OF_PROJ, OF_HIDDEN, "proj"),
+    ADAPTER(ADAPTER_GATE, ADAPTER_OF_UP, OF_FFN, "gate"),
+    ADAPTER(ADAPTER_UP, ADAPTER_OF_UP, OF_FFN, "up"),
+    ADAPTER(ADAPTER_GATE_UP, ADAPTER_OF_UP, OF_UP, "gate and up"),
+    ADAPTER(ADAPTER_DOWN, ADAPTER_OF_DOWN, OF_HIDDEN, "down"),
+    /* The cross attention of a diffusion block has matrices of its own: queries apart from the
+     * text's keys and values. */
+    ADAPTER(ADAPTER_Q, ADAPTER_OF_CROSS_QUERY, OF_QUERY, "cross q"),
+    ADAPTER(ADAPTER_QKV, ADAPTER_OF_CROSS_QUERY, OF_QUERY, "cross q"),
+    ADAPTER(ADAPTER_K, ADAPTER_OF_CROSS_KEY_VALUE, OF_KEY, "cross k"),
+    ADAPTER(ADAPTER_V, ADAPTER_OF_CROSS_KEY_VALUE, OF_KEY, "cross v"),
+    ADAPTER(ADAPTER_QKV, ADAPTER_OF_CROSS_KEY_VALUE, OF_KEY_VALUE, "cross k and v"),
+    ADAPTER(ADAPTER_PROJ, ADAPTER_OF_CROSS_PROJ, OF_HIDDEN, "cross proj"),
 };
+#define ADAPTER_COUNT (sizeof adapters / sizeof adapters[0])
 
-#define TARGET(place, name)                                                                        \
-    { place, name " adapter A", name " adapter B", name " adapter factor", name " adapter sum" }
-static const struct target targets[ADAPTER_TARGET_COUNT] = {
-    [ADAPTER_Q] = TARGET(ADAPTER_OF_QKV, "q"),
-    [ADAPTER_K] = TARGET(ADAPTER_OF_QKV, "k"),
-    [ADAPTER_V] = TARGET(ADAPTER_OF_QKV, "v"),
-    [ADAPTER_QKV] = TARGET(ADAPTER_OF_QKV, "qkv"),
-    [ADAPTER_PROJ] = TARGET(ADAPTER_OF_PROJ, "proj"),
-    [ADAPTER_GATE] = TARGET(ADAPTER_OF_UP, "gate"),
-    [ADAPTER_UP] = TARGET(ADAPTER_OF_UP, "up"),
-    [ADAPTER_GATE_UP] = TARGET(ADAPTER_OF_UP, "gate and up"),
-    [ADAPTER_DOWN] = TARGET(ADAPTER_OF_DOWN, "down"),
-};
-
-static bool has(const struct module *module, int target) {
-    return module->adapter_rank > 0 && (module->adapter_targets & (1u << target)) != 0;
+static bool has(const struct module *module, const struct adapter *adapter) {
+    return module->adapter_rank > 0 && (module->adapter_targets & (1u << adapter->target)) != 0 &&
+           (adapter->place < ADAPTER_OF_CROSS_QUERY ||
+            (module->role == MODULE_DIFFUSION_DECODER && module->text_hidden > 0));
 }
 
 /* Of one rank. */
 struct shape {
     int64_t in, a_columns, out; /* A: in -> a_columns; B: the adapter's rank -> out */
+    int64_t tokens;             /* that both read */
     int64_t rows, whole_out;    /* of what joins the layer's own output */
     bool row_parallel;
 };
 
-static int64_t column_width(const struct layer_division *d, int target) {
-    switch ((enum adapter_target)target) {
-    case ADAPTER_Q:
+static int64_t column_width(const struct layer_division *d, enum output output) {
+    switch (output) {
+    case OF_QUERY:
         return d->query_width;
-    case ADAPTER_K:
-    case ADAPTER_V:
+    case OF_KEY:
         return d->kv_width;
-    case ADAPTER_QKV:
+    case OF_KEY_VALUE:
+        return 2 * d->kv_width;
+    case OF_QKV:
         return d->qkv_width;
-    case ADAPTER_GATE_UP:
+    case OF_UP:
         return d->up_width;
-    case ADAPTER_GATE:
-    case ADAPTER_UP:
-    case ADAPTER_PROJ:
-    case ADAPTER_DOWN:
-    case ADAPTER_TARGET_COUNT:
+    case OF_FFN:
+    case OF_HIDDEN:
         break;
     }
     return d->ffn_width;
 }
 
-static struct shape shape_of(const struct layer_division *d, int target) {
-    const enum adapter_place place = targets[target].place;
+static struct shape shape_of(const struct layer_division *d, const struct adapter *adapter) {
     const int64_t hidden = d->module->hidden, rank = d->module->adapter_rank;
-    if (place == ADAPTER_OF_PROJ || place == ADAPTER_OF_DOWN)
-        return (struct shape){ .in = place == ADAPTER_OF_PROJ ? d->query_width : d->ffn_width,
+    if (adapter->output == OF_HIDDEN)
+        return (struct shape){ .in = adapter->place == ADAPTER_OF_DOWN ? d->ffn_width
+                                                                       : d->query_width,
                                .a_columns = rank,
                                .out = divide_up(hidden, d->tp),
+                               .tokens = d->tokens,
                                .rows = d->shard_tokens,
                                .whole_out = hidden,
                                .row_parallel = true };
-    const int64_t out = column_width(d, target);
+    const int64_t out = column_width(d, adapter->output),
+                  tokens =
+                      adapter->place == ADAPTER_OF_CROSS_KEY_VALUE ? d->text_tokens : d->tokens;
     return (struct shape){ .in = hidden,
                            .a_columns = divide_up(rank, d->tp),
                            .out = out,
-                           .rows = d->tokens,
+                           .tokens = tokens,
+                           .rows = tokens,
                            .whole_out = out };
 }
 
 int64_t adapter_count(const struct module *module, enum adapter_place place) {
     int64_t count = 0;
-    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++)
-        count += has(module, t) && targets[t].place == place;
+    for (size_t i = 0; i < ADAPTER_COUNT; i++)
+        count += adapters[i].place == place && has(module, &adapters[i]);
     return count;
 }
 
 int64_t adapters_of_block(const struct module *module) {
     int64_t count = 0;
-    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++)
-        count += has(module, t);
+    for (size_t i = 0; i < ADAPTER_COUNT; i++)
+        count += has(module, &adapters[i]);
     return count;
 }
 
 int64_t adapter_parameters(const struct layer_division *d) {
     const int64_t rank = d->module->adapter_rank;
     int64_t count = 0;
-    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++) {
-        if (!has(d->module, t)) continue;
-        const struct shape s = shape_of(d, t);
+    for (size_t i = 0; i < ADAPTER_COUNT; i++) {
+        if (!has(d->module, &adapters[i])) continue;
+        const struct shape s = shape_of(d, &adapters[i]);
         count += s.in * s.a_columns + s.out * rank;
     }
     return count;
 }
 
 /* The r columns over tensor-parallel ranks, once each way. */
-static void join_ranks(struct emitter *e, enum operator_pass pass, bool sums) {
+static void join_ranks(struct emitter *e, enum operator_pass pass, int64_t tokens, bool sums) {
     emit_collective(e, sums ? "adapter all-reduce" : "adapter all-gather",
                     sums ? OPERATOR_ALL_REDUCE : OPERATOR_ALL_GATHER, pass,
-                    emit_gathered_bytes(e, e->d->tokens, e->d->module->adapter_rank));
+                    emit_gathered_bytes(e, tokens, e->d->module->adapter_rank));
 }
 
 void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
     const struct layer_division *d = e->d;
-    const double output_bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
-    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++) {
-        if (!has(d->module, t) || targets[t].place != place) continue;
+    for (size_t i = 0; i < ADAPTER_COUNT; i++) {
+        const struct adapter *t = &adapters[i];
+        if (t->place != place || !has(d->module, t)) continue;
         const struct shape s = shape_of(d, t);
-        emit_linear_forward(e, targets[t].a, e->activation, d->tokens, s.a_columns, s.in);
-        join_ranks(e, PASS_FORWARD, s.row_parallel);
-        emit_linear_forward(e, targets[t].b, e->activation, d->tokens, s.out,
-                            d->module->adapter_rank);
+        emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
+        join_ranks(e, PASS_FORWARD, s.tokens, s.row_parallel);
+        emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, d->module->adapter_rank);
         if (s.row_parallel)
             emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                            output_bytes);
-        emit_stream(e, targets[t].factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows,
-                    s.whole_out);
-        emit_stream(e, targets[t].sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, s.rows, s.whole_out);
+                            emit_gathered_bytes(e, d->tokens, d->module->hidden));
+        emit_stream(e, t->factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows, s.whole_out);
+        emit_stream(e, t->sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, s.rows, s.whole_out);
     }
+}
+
+/* The text of an adapted decoder comes encoded, and what projects it is frozen: nothing reads a
+ * gradient of it. */
+static bool input_has_gradient(enum adapter_place place) {
+    return place != ADAPTER_OF_CROSS_KEY_VALUE;
 }
 
 void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
@@ -140,23 +164,25 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
     const double hidden_bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
     struct emitter own = *e; /* A and B are trained whatever the layer is */
     own.need.weight = true;
-    for (int t = 0; t < ADAPTER_TARGET_COUNT; t++) {
-        if (!has(d->module, t) || targets[t].place != place) continue;
+    for (size_t i = 0; i < ADAPTER_COUNT; i++) {
+        const struct adapter *t = &adapters[i];
+        if (t->place != place || !has(d->module, t)) continue;
         const struct shape s = shape_of(d, t);
-        emit_stream(&own, targets[t].factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, s.rows,
-                    s.whole_out);
+        emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, s.rows, s.whole_out);
         if (s.row_parallel && d->sequence_parallel)
             emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
                             hidden_bytes);
-        emit_linear_input_gradient(&own, targets[t].b, e->activation, d->tokens, s.out, rank);
-        emit_linear_weight_gradient(&own, targets[t].b, e->activation, d->tokens, s.out, rank);
-        join_ranks(e, PASS_BACKWARD, true);
-        emit_linear_input_gradient(&own, targets[t].a, e->activation, d->tokens, s.a_columns, s.in);
-        emit_linear_weight_gradient(&own, targets[t].a, e->activation, d->tokens, s.a_columns,
-                                    s.in);
+        emit_linear_input_gradient(&own, t->b, e->activation, s.tokens, s.out, rank);
+        emit_linear_weight_gradient(&own, t->b, e->activation, s.tokens, s.out, rank);
+        join_ranks(e, PASS_BACKWARD, s.tokens, true);
+        const bool passes_on = input_has_gradient(place);
+        if (passes_on)
+            emit_linear_input_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
+        emit_linear_weight_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
+        if (!passes_on) continue;
         if (!s.row_parallel && !d->sequence_parallel)
             emit_collective(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
                             hidden_bytes);
-        emit_stream(&own, targets[t].sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->tokens, s.in);
+        emit_stream(&own, t->sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, s.tokens, s.in);
     }
 }

@@ -10,8 +10,17 @@
 
 #include "sim/model/layer_emitter.h"
 
-/* Linear layers that read one input: q, k and v; projection; gate and up; down. */
-enum adapter_place { ADAPTER_OF_QKV, ADAPTER_OF_PROJ, ADAPTER_OF_UP, ADAPTER_OF_DOWN };
+/* Linear layers that read one input: q, k and v; projection; gate and up; down; of the cross
+ * attention of a diffusion decoder with text q, k and v, and the projection. */
+enum adapter_place {
+    ADAPTER_OF_QKV,
+    ADAPTER_OF_PROJ,
+    ADAPTER_OF_UP,
+    ADAPTER_OF_DOWN,
+    ADAPTER_OF_CROSS_QUERY,
+    ADAPTER_OF_CROSS_KEY_VALUE,
+    ADAPTER_OF_CROSS_PROJ
+};
 
 /* Behind the forward of the linear layers of this place, and ahead of their input gradients;
  * nothing where the module has no adapter there. */

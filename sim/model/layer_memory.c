@@ -75,7 +75,7 @@ static void save_for_adapters(struct saved_list *list, enum adapter_place place,
     const int64_t count = adapter_count(m, place);
     if (count == 0) return;
     if (input != NULL && !list->need.weight) save(list, input, rows, columns);
-    save(list, "adapter", list->d->tokens, count * m->adapter_rank);
+    save(list, "adapter", rows, count * m->adapter_rank);
 }
 
 /* fp32 mean and reciprocal deviation of each row, or only the latter (RMS). */
@@ -86,11 +86,11 @@ static void save_norm_statistics(struct saved_list *list, const char *name, int6
 /* What a norm reads, and what an RMS norm made of operators keeps beside it: the rest of the
  * input's fp32 copy, which its square and its product keep in the input's stead, and what its
  * weight multiplies. */
-static void save_norm_input_of(struct saved_list *list, const char *name, int64_t rows,
-                               int64_t columns, double element) {
+static void save_norm_input_of(struct saved_list *list, enum norm_kind norm, const char *name,
+                               int64_t rows, int64_t columns, double element) {
     const double values = (double)rows * (double)columns;
     save_bytes(list, name, values * element);
-    if ((list->keeps & KEEPS_FP32_NORMS) == 0 || list->d->module->norm != NORM_RMS) return;
+    if ((list->keeps & KEEPS_FP32_NORMS) == 0 || norm != NORM_RMS) return;
     if (element < 4) save_bytes(list, "norm input in fp32", values * (4 - element));
     const bool product_in_fp32 = (list->keeps & KEEPS_FP32_NORM_PRODUCTS) != 0;
     if (list->need.weight) save_bytes(list, "normalised", values * (product_in_fp32 ? 4 : element));
@@ -98,13 +98,20 @@ static void save_norm_input_of(struct saved_list *list, const char *name, int64_
 
 static void save_norm_input(struct saved_list *list, const char *name, int64_t rows,
                             int64_t columns) {
-    save_norm_input_of(list, name, rows, columns, (double)list->d->element_bytes);
+    save_norm_input_of(list, list->d->module->norm, name, rows, columns,
+                       (double)list->d->element_bytes);
+}
+
+static void save_qk_norm_input(struct saved_list *list, const char *name, int64_t rows,
+                               int64_t columns) {
+    save_norm_input_of(list, list->d->module->qk_norm_kind, name, rows, columns,
+                       (double)list->d->element_bytes);
 }
 
 static void save_residual_norm_input(struct saved_list *list, const char *name, int64_t rows) {
     const double element =
         (list->keeps & KEEPS_FP32_RESIDUAL) != 0 ? 4 : (double)list->d->element_bytes;
-    save_norm_input_of(list, name, rows, list->d->module->hidden, element);
+    save_norm_input_of(list, list->d->module->norm, name, rows, list->d->module->hidden, element);
 }
 
 /* GELU written out (Transformers, NewGELUActivation) keeps half of its input, the tanh and that plus
@@ -163,9 +170,11 @@ static void cross_attention_saved(struct saved_list *list) {
     save_residual_norm_input(list, "cross norm input", d->shard_tokens);
     save_norm_statistics(list, "cross norm statistics", d->shard_tokens);
     save_for_weights(list, "cross query input", d->shard_tokens, m->hidden);
+    save_for_adapters(list, ADAPTER_OF_CROSS_QUERY, "cross query input", d->tokens, m->hidden);
+    save_for_adapters(list, ADAPTER_OF_CROSS_KEY_VALUE, NULL, d->text_tokens, m->hidden);
     if (m->qk_norm) {
-        save_norm_input(list, "cross query norm input", d->tokens, d->query_width);
-        save_norm_input(list, "cross key norm input", d->text_tokens, d->kv_width);
+        save_qk_norm_input(list, "cross query norm input", d->tokens, d->query_width);
+        save_qk_norm_input(list, "cross key norm input", d->text_tokens, d->kv_width);
     }
     save(list, "cross query", d->tokens, d->query_width);
     save(list, "cross key, value", d->text_tokens, 2 * d->kv_width);
@@ -182,6 +191,9 @@ static void cross_attention_saved(struct saved_list *list) {
         save_for_weights(list, "cross output", d->tokens, d->query_width);
     else
         save(list, "cross output", d->tokens, d->query_width);
+    const bool keeps_output = d->attention != ATTENTION_NAIVE;
+    save_for_adapters(list, ADAPTER_OF_CROSS_PROJ, keeps_output ? NULL : "cross output", d->tokens,
+                      d->query_width);
     save_mask(list, "cross branch mask");
 }
 
@@ -203,7 +215,8 @@ static void block_saved(struct saved_list *list) {
         (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? d->tokens : d->shard_tokens;
     save_matmul_input(list, "qkv input", input_rows, m->hidden);
     save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
-    if (m->qk_norm) save_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
+    if (m->qk_norm)
+        save_qk_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
     const int64_t key_heads =
         (list->keeps & KEEPS_REPEATED_KEYS) != 0 ? d->attention_heads : d->attention_kv_heads;
     save(list, "query, key, value", d->tokens, (d->attention_heads + 2 * key_heads) * m->head_dim);
@@ -500,7 +513,12 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
         return gathered + tokens * (double)d.loss_vocabulary *
                               (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
     case LAYER_TEXT_PROJECTION:
-        return rows * (double)(m->text_hidden + m->hidden) * element;
+        return rows *
+               (double)((m->text_projection == TEXT_PROJECTION_MLP && m->hidden > m->text_hidden
+                             ? m->hidden
+                             : m->text_hidden) +
+                        m->hidden) *
+               element;
     case LAYER_LATENT_EMBEDDING:
     case LAYER_DIFFUSION_HEAD:
         return rows * (double)(module_patch_width(m) + m->hidden) * element;

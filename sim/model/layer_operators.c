@@ -79,8 +79,8 @@ static void qk_norm(struct emitter *e, enum operator_pass pass) {
     if (!m->qk_norm_per_head)
         emit_collective(e, "qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
                         2.0 * 4.0 * (double)d->tokens);
-    emit_stream(e, "qk norm", OPERATOR_NORM, pass, pass == PASS_FORWARD ? 2 : 3, d->tokens,
-                d->query_width + d->kv_width);
+    emit_formed_stream(e, "qk norm", OPERATOR_NORM, emit_form_of_norm(m->qk_norm_kind), pass,
+                       pass == PASS_FORWARD ? 2 : 3, d->tokens, d->query_width + d->kv_width);
 }
 
 static void rotary(struct emitter *e, enum operator_pass pass) {

@@ -62,6 +62,10 @@ static bool mistake(const struct module_place *place, const char *key, struct er
     return json_error(place->file, node != NULL ? node : place->object, err, hint, "%s", text);
 }
 
+static bool changes(const struct module_place *place, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(place->changes, key) != NULL;
+}
+
 static const char *module_field_name(const void *names, size_t index) {
     return ((const struct field_table *)names)->fields[index].name;
 }
@@ -215,7 +219,7 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         size_t offset;
     } needed[] = {
         { "patch_size", "2 for most video decoders", offsetof(struct module, patch_size) },
-        { "image_size", "side of a frame in pixels", offsetof(struct module, image_size) },
+        { "image_size", "width of a frame in pixels", offsetof(struct module, image_size) },
         { "latent_pixels", "8 for most autoencoders", offsetof(struct module, latent_pixels) },
         { "latent_frames", "4 or 8 for most video autoencoders; 1 for images",
           offsetof(struct module, latent_frames) },
@@ -241,6 +245,14 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
                        "learned positions of a diffusion decoder need \"position_count\"");
     m->vocabulary = 0;
     if (m->image_height < 0) m->image_height = m->image_size;
+    if (changes(place, "image_size") && !changes(place, "image_height") &&
+        m->image_height != m->image_size)
+        return mistake(place, "image_size", err,
+                       "frames of the module are not square, and it keeps their height",
+                       "needs \"image_height\" beside it");
+    if (m->bidirectional)
+        return mistake(place, "bidirectional", err, "its blocks attend without a mask anyway",
+                       "belongs to a language model");
     const int64_t step = m->latent_pixels * m->patch_size;
     const int64_t wrong = m->image_size % step != 0 ? m->image_size : m->image_height;
     if (wrong % step == 0) return true;
@@ -482,7 +494,11 @@ static bool read_decoder(const struct loader *loader, const cJSON *node, struct 
     m->text_encoded = language->layer_count == 0;
     if (m->text_encoded) {
         m->text_hidden = m->text_hidden > 0 ? m->text_hidden : 0;
-        return true;
+        if (m->text_hidden > 0 || m->text_projection == TEXT_PROJECTION_NORM) return true;
+        const cJSON *projection = cJSON_GetObjectItemCaseSensitive(node, "text_projection");
+        return json_error(loader->model_file, projection != NULL ? projection : node, loader->err,
+                          "give \"text_hidden\", or a language model that encodes the text",
+                          "\"text_projection\" of %s has no text to project", m->name);
     }
     if (m->text_hidden > 0) {
         const cJSON *width = cJSON_GetObjectItemCaseSensitive(node, "text_hidden");

@@ -216,6 +216,28 @@ static void make_shapes(struct job *job) {
     job->largest = batch_shape_largest(job->shapes, count);
 }
 
+/* Times are whole nanoseconds; a year of work for one GPU is beyond any step. */
+static bool check_work(const struct job *job, struct error *err) {
+    const struct scenario *s = job->scenario;
+    const double most_flop = 3e7 * 1e15;
+    double flop = 0;
+    for (int64_t i = 0; i < s->model->layer_count; i++)
+        flop += model_layer_training_flop(s->model, i, &job->largest);
+    flop *= (double)s->micro_batches_per_rank;
+    if (flop <= most_flop) return true;
+    error_set(
+        err,
+        "a step would be %.1e FLOP for each data-parallel rank, a year's work of a GPU or more: "
+        "a micro-batch of data set \"%s\" holds up to %lld tokens, and a rank has %lld of them",
+        flop, job->dataset->name,
+        (long long)(job->largest.language_tokens + job->largest.vision_tokens +
+                    job->largest.video_tokens),
+        (long long)s->micro_batches_per_rank);
+    if (err != NULL) err->rule = "step-length";
+    return error_hint(err, "shorter clips (clip_limit_ms), smaller frames or images, or a smaller "
+                           "training.global_batch");
+}
+
 static void price_shapes(struct job *job) {
     price_table_prepare(job->prices, job->shapes, job->batches.rank_count * job->batches.per_rank);
     price_table_prepare(job->prices, &job->typical, 1);
@@ -628,6 +650,9 @@ struct job *job_create(const struct scenario *scenario, struct error *err) {
     bool ok = load_data(job, err) && make_batches(job, err);
     if (ok) {
         make_shapes(job);
+        ok = check_work(job, err);
+    }
+    if (ok) {
         job->prices = price_table_create(job->arena, scenario);
         price_shapes(job);
         ok = rules_match(job, err);
@@ -656,6 +681,7 @@ struct job *job_batch(const struct scenario *scenario, const struct job *data,
     struct job *job = borrow(scenario, data);
     if (!make_batches(job, err)) return kept_if(false, job);
     make_shapes(job);
+    if (!check_work(job, err)) return kept_if(false, job);
     if (iteration_limit > job->iteration_count) iteration_limit = job->iteration_count;
     if (iteration_limit > 0 && iteration_limit < job->epoch_iterations)
         keep_typical_iterations(job, iteration_limit);

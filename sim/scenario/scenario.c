@@ -345,14 +345,13 @@ static bool read_files(struct reader *r) {
     if (!scenario_load_stack(r) || !read_rules(r, &rules)) return false;
     s->own_rules = rules;
     if (cache != NULL) {
-        s->cost_model =
-            scenario_cache_cost_model(cache, s->directory, s->cluster_fields.hardware, &network,
-                                      s->stack, precision, model_writes_text(s->model), s->json,
-                                      s->rules, r->err);
+        s->cost_model = scenario_cache_cost_model(
+            cache, s->directory, s->cluster_fields.hardware, &network, s->stack, precision,
+            model_writes_text(s->model), s->json, s->rules, r->err);
     } else {
         struct cost_model *own =
             cost_model_create(s->arena, s->directory, s->cluster_fields.hardware, &network, r->err);
-        if (own != NULL && s->stack != NULL)
+        if (own != NULL)
             cost_model_use_stack(own, s->stack, precision, model_writes_text(s->model));
         if (own != NULL && rules.count > 0) cost_model_use_rules(own, s->arena, &rules);
         s->cost_model = own;

@@ -78,22 +78,19 @@ static struct cost_model *make_cost_model(struct scenario_cache *cache, const ch
     return made;
 }
 
-const struct cost_model *scenario_cache_cost_model(struct scenario_cache *cache,
-                                                   const char *directory, const char *hardware,
-                                                   const struct cluster_network *n,
-                                                   const struct stack *stack,
-                                                   enum precision precision, bool writes_text,
-                                                   const struct json *json, const cJSON *rules,
-                                                   struct error *err) {
+const struct cost_model *
+scenario_cache_cost_model(struct scenario_cache *cache, const char *directory, const char *hardware,
+                          const struct cluster_network *n, const struct stack *stack,
+                          enum precision precision, bool writes_text, const struct json *json,
+                          const cJSON *rules, struct error *err) {
     char key[8192];
     char *rules_text = rules != NULL ? cJSON_PrintUnformatted(rules) : NULL;
-    int length = snprintf(key, sizeof key, "%s\n%ld %.17g %.17g %ld %ld %ld %.17g %s\n%p %d %d %s",
-                          hardware, (long)n->gpus_per_node, n->nic_bytes_per_s_per_gpu,
-                          n->nic_latency_s, (long)n->nics_per_node, (long)n->nvlink_mesh_gpus,
-                          stack != NULL ? (long)n->gpu_count : 0, n->nic_efficiency_fraction,
-                          n->fabric != NULL ? n->fabric : "", (const void *)stack,
-                          stack != NULL ? (int)precision : 0, stack != NULL && writes_text,
-                          rules_text != NULL ? rules_text : "");
+    int length = snprintf(
+        key, sizeof key, "%s\n%ld %.17g %.17g %ld %ld %ld %.17g %s\n%p %d %d %s", hardware,
+        (long)n->gpus_per_node, n->nic_bytes_per_s_per_gpu, n->nic_latency_s,
+        (long)n->nics_per_node, (long)n->nvlink_mesh_gpus, stack != NULL ? (long)n->gpu_count : 0,
+        n->nic_efficiency_fraction, n->fabric != NULL ? n->fabric : "", (const void *)stack,
+        stack != NULL ? (int)precision : 0, writes_text, rules_text != NULL ? rules_text : "");
     cJSON_free(rules_text);
     if (length < 0 || (size_t)length >= sizeof key) {
         error_set(err, "the rules, or the names of hardware and fabric, are too long");
@@ -105,8 +102,7 @@ const struct cost_model *scenario_cache_cost_model(struct scenario_cache *cache,
         struct cluster_network network = *n; /* whose name must outlive the scenario */
         if (n->fabric != NULL) network.fabric = arena_text(cache->arena, n->fabric);
         struct cost_model *made = make_cost_model(cache, directory, hardware, &network, err);
-        if (made != NULL && stack != NULL)
-            cost_model_use_stack(made, stack, precision, writes_text);
+        if (made != NULL) cost_model_use_stack(made, stack, precision, writes_text);
         struct rule_list list = { 0 };
         if (made != NULL && rules != NULL &&
             rules_read(json, rules, "the scenario", cache->arena, &list, err))

@@ -31,7 +31,8 @@ static const struct field model_fields[] = {
     { "frozen", FIELD_NODE, AT(frozen), 0, 0, "null", "",
       "modules that are not trained: list of \"vision\", \"connector\", \"language\"", NULL },
     { "lora", FIELD_NODE, AT(lora), 0, 0, "null", "",
-      "low-rank adapters in all blocks of the language model, which is frozen: section `lora`",
+      "low-rank adapters in all blocks of the language model or, without one, of the diffusion "
+      "decoder, which is frozen: section `lora`",
       NULL },
     { "input_gradients", FIELD_BOOL, AT(input_gradients), 0, 0, "false", "",
       "backward also runs through frozen layers that nothing trained stands before, as "

@@ -22,9 +22,9 @@ struct comparison_run {
  * other. On one GPU, backend and stack what is common to both cancels (the stack's factor, most of
  * the curves); what is left was measured: of two runs of one source, stack and GPU that nothing was
  * fitted on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most
- * in 80 % of the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise nothing cancels,
- * and the difference must exceed both bands together, sqrt(a^2 + b^2), as it must in runs stored
- * before that figure was. What waiting for the host's launches costs more or less comes on top of
+ * in 80 % of the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise the difference
+ * must exceed both bands together (results/run_pair.h), as it must in runs stored before that
+ * figure was. What waiting for the host's launches costs more or less comes on top of
  * either: no measured runs tell how far a host's time errs; a run stored before that cost was is
  * never sure. likely: it exceeds the chance. open: it does not, or one of the two does
  * not fit into memory. */

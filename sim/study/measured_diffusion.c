@@ -113,11 +113,6 @@ struct measured_doubt measured_doubt_diffusion(struct arena *arena,
         return (struct measured_doubt){ SKIP_ENCODER_IN_STEP, "vision_model", run->vision_model };
     if (encodes_online(run->notes))
         return (struct measured_doubt){ SKIP_ENCODER_IN_STEP, "notes", run->notes };
-    if (run->lora_rank > 0)
-        return (struct measured_doubt){ SKIP_DECODER_ADAPTER, "lora_rank",
-                                        arena_format(arena, "%ld", (long)run->lora_rank) };
-    if (measured_has_lora(run))
-        return (struct measured_doubt){ SKIP_DECODER_ADAPTER, "notes", run->notes };
     return (struct measured_doubt){ SKIP_NOTHING, "", "" };
 }
 
@@ -138,10 +133,15 @@ void measured_add_decoder(cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(decoder, "position", text ? "rotary" : "learned");
     if (!text) cJSON_AddNumberToObject(decoder, "position_count", (double)r->seq_len);
     cJSON_AddStringToObject(decoder, "modulation", text ? "shared" : "block");
-    if (text) cJSON_AddNumberToObject(decoder, "text_hidden", TEXT_HIDDEN);
+    if (text) {
+        cJSON_AddNumberToObject(decoder, "text_hidden", TEXT_HIDDEN);
+        cJSON_AddStringToObject(decoder, "text_projection", "mlp");
+        if (r->qk_norm[0] != '\0' && strcmp(r->qk_norm, "none") != 0)
+            cJSON_AddStringToObject(decoder, "qk_norm_kind", "rms");
+    }
     measured_row_note(row, text
                                ? "decoder: rotary positions, one modulation layer for all blocks, "
-                                 "text of T5-XXL's width"
+                                 "two of the text, of T5-XXL's width, RMS norms of queries and keys"
                                : "decoder: a table of positions, a modulation layer in each block");
     cJSON_AddNumberToObject(decoder, "patch_size", PATCH_LATENTS);
     cJSON_AddNumberToObject(decoder, "image_size", LATENT_PIXELS * PATCH_LATENTS);

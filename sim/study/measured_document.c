@@ -131,6 +131,7 @@ static void add_model(cJSON *root, struct measured_row *row) {
     cJSON_AddStringToObject(definition, "source", "row of measured runs");
     if (measured_is_diffusion(r)) {
         measured_add_decoder(definition, row);
+        if (measured_has_lora(r)) measured_add_lora(model, row);
         return;
     }
     add_language(definition, row);

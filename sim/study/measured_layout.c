@@ -3,6 +3,7 @@
  * What the source leaves out is derived where only one value is possible, and is the usual one of
  * its stack otherwise; either is noted.
  */
+#include <stdio.h>
 #include <string.h>
 #include "sim/study/measured_row.h"
 #include "sim/study/measured_said.h"

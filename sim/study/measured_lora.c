@@ -2,7 +2,8 @@
  *
  * Defaults: rank 8, beside the matrix of q, k and v as NeMo's recipes of Llama 3 in performance
  * mode (nemo/collections/llm/recipes/llama3_8b.py), or beside q and v as PEFT for Llama
- * (peft/utils/constants.py; LoraConfig.r).
+ * (peft/utils/constants.py; LoraConfig.r); of diffusion transformers beside the four matrices of
+ * attention, as Diffusers' training scripts for Wan, HunyuanVideo and Flux have it.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -74,6 +75,14 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
          name = strtok_r(NULL, ";,+ ", &save))
         cJSON_AddItemToArray(targets, cJSON_CreateString(name));
     if (targets->child != NULL) return;
+    if (measured_is_diffusion(&row->run)) {
+        static const char *const attention[] = { "to_q", "to_k", "to_v", "to_out.0" };
+        for (size_t i = 0; i < sizeof attention / sizeof attention[0]; i++)
+            cJSON_AddItemToArray(targets, cJSON_CreateString(attention[i]));
+        measured_row_note(row, "lora_targets: to_q, to_k, to_v and to_out.0, as Diffusers' scripts "
+                               "have it");
+        return;
+    }
     const bool megatron = strcmp(row->backend, "megatron-lm") == 0;
     cJSON_AddItemToArray(targets, cJSON_CreateString(megatron ? "linear_qkv" : "q_proj"));
     if (!megatron) cJSON_AddItemToArray(targets, cJSON_CreateString("v_proj"));

@@ -1,5 +1,5 @@
 /* measured_row.h - a row of measured runs on its way to a scenario: measured_scenario.c checks and
- * completes it, measured_document.c writes it down. Of no use outside these files.
+ * completes it, measured_layout.c places it on its GPUs, measured_document.c writes it down. Of no use outside these files.
  */
 #ifndef BALLAST_SIM_STUDY_MEASURED_ROW_H
 #define BALLAST_SIM_STUDY_MEASURED_ROW_H
@@ -37,6 +37,18 @@ static inline bool measured_holds(const char *text, const char *word) {
     return strstr(text, word) != NULL;
 }
 
+/* measured_scenario.c. Why the row is skipped, as its detail tells: what is wrong with this cell; the text that it holds.
+ * Both return `skip`. */
+enum validation_skip measured_skip_at(struct measured_row *row, enum validation_skip skip,
+                                      const char *column, const char *why);
+enum validation_skip measured_skip_text(struct measured_row *row, enum validation_skip skip,
+                                        const char *column, const char *text);
+/* The cell holds one of these words; else its detail tells which there are. */
+bool measured_is_one_of(struct measured_row *row, const char *column, const char *text,
+                        const char *const *names);
+/* measured_layout.c. Degrees, sharding, batch and recomputation, with notes for empty cells. */
+enum validation_skip measured_place(struct measured_row *row);
+
 /* Adds to what `notes` of the row say: "column: what stands in its place". Those beyond
  * MEASURED_NOTE_LIMIT are dropped. */
 void measured_row_note(struct measured_row *row, const char *format, ...)
@@ -64,18 +76,6 @@ struct known_machine {
     const char *name;
     struct cluster_preset preset;
 };
-/* Why the row is skipped, as its detail tells: what is wrong with this cell; the text that it holds.
- * Both return `skip`. */
-enum validation_skip measured_skip_at(struct measured_row *row, enum validation_skip skip,
-                                      const char *column, const char *why);
-enum validation_skip measured_skip_text(struct measured_row *row, enum validation_skip skip,
-                                        const char *column, const char *text);
-/* The cell holds one of these words; else its detail tells which there are. */
-bool measured_is_one_of(struct measured_row *row, const char *column, const char *text,
-                        const char *const *names);
-/* measured_layout.c. Degrees, sharding, batch and recomputation, with notes for empty cells. */
-enum validation_skip measured_place(struct measured_row *row);
-
 /* Reads those with "words" into the context. */
 bool measured_machines_load(struct measured_context *context, struct error *err);
 /* The one whose word the row's source or notes say, with the row's GPU and as many in a node;

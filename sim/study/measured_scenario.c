@@ -39,7 +39,6 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
         "diffusion blocks with weights of their own for text (MMDiT) are not simulated",
     [SKIP_ENCODER_IN_STEP] =
         "an autoencoder or text encoder in a diffusion model's step is not simulated",
-    [SKIP_DECODER_ADAPTER] = "adapters in a diffusion model are not simulated",
     [SKIP_OFFLOAD] = "weights or an optimizer in host memory are not simulated",
 };
 

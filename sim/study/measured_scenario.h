@@ -36,7 +36,6 @@ enum validation_skip {
     SKIP_FEED_FORWARD,
     SKIP_TWO_STREAMS, /* of a diffusion transformer */
     SKIP_ENCODER_IN_STEP,
-    SKIP_DECODER_ADAPTER,
     SKIP_OFFLOAD, /* of weights or optimizer state to host memory */
     VALIDATION_SKIP_COUNT
 };

@@ -403,8 +403,9 @@ static struct band of_images(const struct stack_fit_group *g, const struct step_
                              bool calibrated) {
     if (stack_knows_multimodal(g->stack, calibrated, g->writes_text))
         return band_even(g->stack->multimodal_band);
-    const struct step_ratios took = bands->images[g->writes_text];
-    return (struct band){ 1 - took.low, took.high - 1 };
+    const double encoder_factor =
+        isnan(bands->encoder_factor) || g->stack->simulated ? 1 : bands->encoder_factor;
+    return step_ratios_band(step_band_of_images(bands, g->writes_text, encoder_factor));
 }
 
 /* What cost_model_step_band() gives from now on to a model like those of the fit. */

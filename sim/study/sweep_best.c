@@ -177,17 +177,39 @@ static void rank(struct sweep *sweep) {
     free(order);
 }
 
-/* "tp 2, pp 4, batching isf": of values that are set together the first stands for all. */
+static bool same_value(const struct sweep_axis *axis, int64_t a, int64_t b, int64_t path) {
+    return cJSON_Compare(axis->values[a * axis->path_count + path],
+                         axis->values[b * axis->path_count + path], true);
+}
+
+/* Of values that are set together the first stands for all, and another beside it where it tells
+ * apart what those before it do not. */
+static bool stands_in_label(const struct sweep_axis *axis, int64_t path) {
+    if (path == 0) return true;
+    for (int64_t a = 0; a < axis->value_count; a++)
+        for (int64_t b = 0; b < a; b++) {
+            bool alike = true;
+            for (int64_t before = 0; before < path && alike; before++)
+                alike = same_value(axis, a, b, before);
+            if (alike && !same_value(axis, a, b, path)) return true;
+        }
+    return false;
+}
+
+/* "tp 2, pp 4, batching isf" */
 const char *sweep_label(struct sweep *sweep, int64_t row) {
     const char *label = "";
     cJSON *object = sweep_file_assignments(sweep->file, sweep->rows[row].row_index);
     for (int64_t a = 0; a < sweep->file->axis_count; a++) {
         const struct sweep_axis *axis = &sweep->file->axes[a];
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, axis->paths[0]);
-        label = arena_format(sweep->arena, "%s%s%s %s", label, a > 0 ? ", " : "",
-                             sweep_label_key(sweep->arena, axis->paths[0]),
-                             sweep_label_value(sweep->arena, value, axis->values, axis->value_count,
-                                               axis->path_count));
+        for (int64_t p = 0; p < axis->path_count; p++) {
+            if (!stands_in_label(axis, p)) continue;
+            const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, axis->paths[p]);
+            label = arena_format(sweep->arena, "%s%s%s %s", label, label[0] != '\0' ? ", " : "",
+                                 sweep_label_key(sweep->arena, axis->paths[p]),
+                                 sweep_label_value(sweep->arena, value, axis->values + p,
+                                                   axis->value_count, axis->path_count));
+        }
     }
     cJSON_Delete(object);
     return label;

@@ -52,13 +52,14 @@ static const char *model_fingerprint(struct arena *arena, const struct model *m)
                         (long)model_parameters(m), flop);
 }
 
-/* A stack's factors are those of a GPU and a precision. */
+/* A stack's factors are those of a GPU and a precision, and of models that write text or none. */
 static const char *stack_place(struct arena *arena, const struct scenario *s) {
     const char *precision = precision_name(s->main_precision);
-    return arena_format(arena, "%s on %s%s%s", s->stack != NULL ? s->stack->name : "none",
+    return arena_format(arena, "%s on %s%s%s%s", s->stack != NULL ? s->stack->name : "none",
                         s->cluster_fields.hardware,
                         s->main_precision != PRECISION_BF16 ? " in " : "",
-                        s->main_precision != PRECISION_BF16 ? precision : "");
+                        s->main_precision != PRECISION_BF16 ? precision : "",
+                        model_writes_text(s->model) ? "" : " for encoders and diffusion");
 }
 
 bool sweep_inputs_check(struct sweep_run *run, struct error *err) {

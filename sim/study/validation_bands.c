@@ -13,8 +13,8 @@
  * not in the profiles has a factor for it (attention_fitted). Without, its rows would be predicted
  * by a kernel that is known to be another; nobody is told that, so they count as runs of an unknown
  * stack only. Those that write no text take the factor that the other sources of such found
- * (encoder_factor): what leaves their mean |predicted / measured - 1|, each source counted once, the
- * least, which is a weighted median of measured / predicted.
+ * (encoder_factor): what leaves their mean |predicted / measured - 1|, each source counted once,
+ * the least, which is a weighted median of measured / predicted.
  *
  * The width of a calibrated stack on a GPU is the 80th percentile of its rows' residuals and
  * of those of all other stacks on all GPUs, which together weigh as much as POOL_ROWS rows: a stack
@@ -289,8 +289,9 @@ static int64_t rows_of_source(const struct validation *held, const char *source)
 }
 
 /* By the sources but this one (NULL: by all); NaN without any. The sum over rows of
- * |factor x predicted / measured - 1| / rows of the source is that of |factor - measured / predicted|
- * times predicted / measured / rows of the source: least at the median with these weights. */
+ * |factor x predicted / measured - 1| / rows of the source is that of
+ * |factor - measured / predicted| times predicted / measured / rows of the source: least at the
+ * median with these weights. */
 static double encoder_factor(const struct validation *held, const char *but_source) {
     struct residual *list = memory_alloc(sizeof *list * (size_t)(held->runs.count + 1));
     int64_t count = 0;
@@ -298,9 +299,9 @@ static double encoder_factor(const struct validation *held, const char *but_sour
         const struct validation_row *row = &held->rows[i];
         const char *source = row->measured->source;
         if (!finds_factor(row) || (but_source != NULL && strcmp(source, but_source) == 0)) continue;
-        const double predicted = 1 + row->relative_error,
-                     weight = predicted / (double)rows_of_source(held, source);
-        list[count++] = (struct residual){ 1 / predicted, weight, weight };
+        const double over_measured = 1 + row->relative_error,
+                     weight = over_measured / (double)rows_of_source(held, source);
+        list[count++] = (struct residual){ 1 / over_measured, weight, weight };
     }
     const double factor = quantile(list, count, 0.5);
     free(list);
@@ -308,7 +309,7 @@ static double encoder_factor(const struct validation *held, const char *but_sour
 }
 
 /* Of the held-back predictions: what others of such models took; of all else, as is predicted. */
-static double *multimodal_factors(const struct validation *v, const struct validation *held) {
+static double *image_factors(const struct validation *v, const struct validation *held) {
     double *factors = arena_array(v->arena, double, v->runs.count + 1);
     for (int64_t i = 0; i < v->runs.count; i++) {
         const struct validation_row *row = &held->rows[i];
@@ -450,8 +451,8 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
                                     factors_by_row(v, no_factors, BAND_RELATIVE), v },
                        unknown = { no_name, BAND_UNKNOWN, factors_by_row(v, no_name, BAND_UNKNOWN),
                                    v },
-                       multimodal = { no_factors, BAND_MULTIMODAL,
-                                      multimodal_factors(v, no_factors), v },
+                       multimodal = { no_factors, BAND_MULTIMODAL, image_factors(v, no_factors),
+                                      v },
                        encoders = { no_factors, BAND_ENCODERS, multimodal.factors, v };
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
@@ -459,8 +460,9 @@ cJSON *validation_bands(const struct validation *v, const struct validation *no_
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "description",
                             "80 % of the development rows that nothing was fitted on lie within "
-                            "prediction x (1 +- width x (1 - HFU)); made by ballast calibrate "
-                            "bands");
+                            "prediction x (1 +- width x (1 - HFU)), of models of images and "
+                            "encoders from prediction x low to prediction x high; made by ballast "
+                            "calibrate bands");
     add_width(o, "calibrated_inside", inside);
     add_width(o, "calibrated_outside", outside);
     add_width(o, "relative_inside", relative_inside);

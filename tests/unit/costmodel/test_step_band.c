@@ -62,7 +62,36 @@ static void test_width(void **state) {
     arena_destroy(arena);
 }
 
+static void test_mistakes(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys, *want;
+    } cases[] = {
+        { "\"multimodal\": 0.34", "/multimodal: bands of an earlier version" },
+        { "\"encoder_low\": 0.8", "/encoder_low: \"encoder_low\" stands with _median and _high" },
+        { "\"multimodal_low\": 1.2, \"multimodal_median\": 1.1, \"multimodal_high\": 1.9",
+          "/multimodal_low: \"multimodal_low\" stands with _median and _high" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        const char *content = arena_format(
+            arena,
+            "{ \"description\": \"\", \"calibrated_inside\": 0.07, \"calibrated_outside\": 0.08, "
+            "\"relative_inside\": 0.13, \"relative_outside\": 0.14, \"lost_least\": 0.3, %s }",
+            cases[i].keys);
+        struct json *json = json_parse("bands.json", content, strlen(content), &err);
+        struct step_bands bands;
+        assert_non_null(json);
+        assert_false(step_bands_read(arena, json, &bands, &err));
+        if (strstr(err.text, cases[i].want) == NULL) fail_msg("got %s", err.text);
+        json_destroy(json);
+        arena_destroy(arena);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_width) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_width),
+                                        cmocka_unit_test(test_mistakes) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

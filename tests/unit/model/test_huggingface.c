@@ -134,6 +134,27 @@ static void biases_without_a_switch_are_left_out(void **state) {
     }
 }
 
+static void norms_of_queries_and_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        bool want;
+    } cases[] = { { "", true },
+                  { ", \"qk_norm\": \"rms_norm_across_heads\", \"window_size\": [-1, -1]", true },
+                  { ", \"qk_norm\": null", false },
+                  { ", \"qk_norm\": false", false } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct huggingface_model m;
+        if (!import(arena, arena_format(arena, "{ " WAN "%s }", cases[i].keys), &m, &err))
+            fail_msg("%s: %s", cases[i].keys, err.text);
+        assert_true(m.model->modules[MODULE_DIFFUSION_DECODER].qk_norm == cases[i].want);
+        cJSON_Delete(m.file);
+        arena_destroy(arena);
+    }
+}
+
 static void what_is_not_modelled_is_refused(void **state) {
     (void)state;
     static const struct {
@@ -152,6 +173,11 @@ static void what_is_not_modelled_is_refused(void **state) {
         { "{ " WAN ", \"patch_size\": [2, 2, 2] }", "only patches of [1, 2, 2] are modelled" },
         { "{ " WAN ", \"patch_size\": 2 }", "only patches of [1, 2, 2] are modelled" },
         { "{ " WAN ", \"freq_dim\": 128 }", "256 sines and cosines" },
+        { "{ " WAN ", \"qk_norm\": \"layer_norm\" }",
+          "this norm of queries and keys is not modelled" },
+        { "{ " WAN ", \"window_size\": [128, 128] }", "attention within a window is not modelled" },
+        { "{ " WAN ", \"window_size\": 3 }", "must be a list of two numbers" },
+        { "{ " WAN ", \"text_dim\": [4096] }", "must be a whole number" },
         { "{ " WAN ", \"cross_attn_norm\": false }", "without its norm is not modelled" },
         { "{ \"_class_name\": \"WanModel\", \"model_type\": \"i2v\", \"dim\": 64, "
           "\"num_heads\": 4, \"num_layers\": 2, \"ffn_dim\": 128 }",
@@ -361,6 +387,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_published),
         cmocka_unit_test(biases_without_a_switch_are_left_out),
+        cmocka_unit_test(norms_of_queries_and_keys),
         cmocka_unit_test(what_is_not_modelled_is_refused),
         cmocka_unit_test(windows_in_effect_are_modelled),
         cmocka_unit_test(caps_are_those_of_the_class),

@@ -186,11 +186,100 @@ static void test_memory(void **state) {
     arena_destroy(arena);
 }
 
+/* ---- a diffusion decoder ---- */
+
+/* Wan's LoRA: q, k, v, o of both attentions and the two layers of the feed-forward network. */
+#define EACH_OF_WAN                                                                                \
+    (BIT(ADAPTER_Q) | BIT(ADAPTER_K) | BIT(ADAPTER_V) | BIT(ADAPTER_PROJ) | BIT(ADAPTER_UP) |      \
+     BIT(ADAPTER_DOWN))
+
+static const struct model *adapted_decoder(struct arena *arena, int64_t rank, unsigned targets) {
+    struct model *model = arena_new(arena, struct model);
+    *model = *fixture_model(arena, "wan2.1-t2v-14b");
+    struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
+    decoder->frozen = true;
+    decoder->adapter_rank = rank;
+    decoder->adapter_targets = targets;
+    return model;
+}
+
+static struct operator_list decoder_operators(const struct model *m, enum pass_set set) {
+    const struct tensor_split split = { .tp = 1, .cp = 1 };
+    const double video = 32760, text = 512;
+    const struct batch_shape shape = { .samples = 1,
+                                       .video_clips = 1,
+                                       .video_tokens = 32760,
+                                       .video_square_sum = video * video,
+                                       .cross_square_sum = video * text,
+                                       .language_tokens = 512,
+                                       .language_square_sum = text * text,
+                                       .useful_language_tokens = 512 };
+    const int64_t block = fixture_layer(m, LAYER_DIFFUSION_BLOCK);
+    struct operator_list list = { 0 };
+    layer_operators(m, block, &shape, &split, set, model_gradient_need(m, block), &list);
+    return list;
+}
+
+/* Keys and values of the cross attention read the text; its gradient, which nothing in front reads, is
+ * not made, neither by them nor by the layer. Megatron's one matrix of the self attention is two in
+ * the cross attention. */
+static void test_decoder(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    enum { H = 5120, F = 13824, R = 32, VIDEO = 32760, TEXT = 512 };
+    const struct model *m = adapted_decoder(arena, R, EACH_OF_WAN);
+    int64_t count = 0;
+    for (int64_t i = 0; i < m->layer_count; i++)
+        count += model_layer_trained_parameters(m, i);
+    assert_int_equal(count, 40LL * R * (8 * 2 * H + 2 * (H + F)));
+    const struct model *joint = adapted_decoder(arena, R, BIT(ADAPTER_QKV));
+    assert_int_equal(model_layer_trained_parameters(joint, 2),
+                     R * (H + 3 * H) + R * (H + H) + R * (H + 2 * H));
+    struct operator_list forward = decoder_operators(m, PASS_SET_FORWARD),
+                         backward = decoder_operators(m, PASS_SET_BACKWARD);
+    assert_true(matmul_flop(&forward, "cross k adapter A") == 2.0 * TEXT * R * H);
+    assert_true(matmul_flop(&forward, "cross q adapter A") == 2.0 * VIDEO * R * H);
+    assert_true(matmul_flop(&backward, "cross q adapter A") == 2 * 2.0 * VIDEO * R * H);
+    assert_true(matmul_flop(&backward, "cross v adapter A") == 2.0 * TEXT * R * H);
+    assert_true(matmul_flop(&backward, "cross v adapter B") == 2 * 2.0 * TEXT * R * H);
+    assert_true(matmul_flop(&backward, "cross key-value") == 0);
+    assert_true(matmul_flop(&backward, "cross query") == 2.0 * VIDEO * H * H);
+    operator_list_free(&forward);
+    operator_list_free(&backward);
+    arena_destroy(arena);
+}
+
+/* Adapters of keys and values keep r columns a token of the text, all others of the video. */
+static void test_decoder_memory(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct tensor_split split = { .tp = 1, .cp = 1 };
+    const struct batch_shape shape = { .samples = 1,
+                                       .video_clips = 1,
+                                       .video_tokens = 32760,
+                                       .video_square_sum = 32760.0 * 32760,
+                                       .cross_square_sum = 32760.0 * 512,
+                                       .language_tokens = 512,
+                                       .language_square_sum = 512.0 * 512,
+                                       .useful_language_tokens = 512 };
+    double bytes[2];
+    for (int with = 0; with < 2; with++) {
+        const struct model *m =
+            adapted_decoder(arena, 32, BIT(ADAPTER_PROJ) | (with == 1 ? BIT(ADAPTER_V) : 0));
+        bytes[with] = layer_saved_bytes(m, fixture_layer(m, LAYER_DIFFUSION_BLOCK), &shape, &split,
+                                        RECOMPUTE_NONE);
+    }
+    /* the self attention's input besides */
+    assert_true(bytes[1] - bytes[0] == 2.0 * (32760 * (5120 + 32) + 512 * 32));
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameters),  cmocka_unit_test(test_rank_parameters),
         cmocka_unit_test(test_gradients),   cmocka_unit_test(test_work),
         cmocka_unit_test(test_collectives), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_decoder),     cmocka_unit_test(test_decoder_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,7 @@ static inline struct sweep_row_record sample_sweep_row(const char *configuration
                                       .on_demand_usd = NAN,
                                       .mfu_fraction = 0.4,
                                       .band_fraction = 0.1,
+                                      .band_below_fraction = 0.05,
                                       .verdict = "fits",
                                       .memory_peak_bytes = 40,
                                       .memory_capacity_bytes = 80,

@@ -40,11 +40,11 @@ static void test_how_far_apart(void **state) {
         { "inside it", on_a, 1.09, 0.1, 0, 0, 0.0953102, 0, true, false },
         { "less by as much", on_a, 0.92, 0.1, 0, 0, 0.0953102, 0, true, false },
         { "less by more", on_a, 0.90, 0.1, 0, 0, 0.0953102, 0, true, true },
-        /* sqrt(2) 0.03 */
-        { "no pair's figure: both bands", on_a, 1.09, NAN, 0, 0, 0.0415509, 0, false, true },
-        { "another GPU", on_b, 1.09, 0.1, 0, 0, 0.0415509, 0, false, true },
-        { "another precision", in_fp8, 1.09, 0.1, 0, 0, 0.0415509, 0, false, true },
-        { "no stack in one", on_a_null, 1.09, 0.1, 0, 0, 0.0415509, 0, false, true },
+        /* sqrt(2) of half of ln(1.03 / 0.97) */
+        { "no pair's figure: both bands", on_a, 1.09, NAN, 0, 0, 0.0424391, 0, false, true },
+        { "another GPU", on_b, 1.09, 0.1, 0, 0, 0.0424391, 0, false, true },
+        { "another precision", in_fp8, 1.09, 0.1, 0, 0, 0.0424391, 0, false, true },
+        { "no stack in one", on_a_null, 1.09, 0.1, 0, 0, 0.0424391, 0, false, true },
         /* 0.12 of 1.2 against nothing of 1 */
         { "the waits make it", on_a, 1.2, 0.1, 0, 100, 0.0953102, 0.1133287, true, false },
         { "both wait", on_a, 1.2, 0.1, 120, 100, 0.0953102, 0, true, true },
@@ -65,6 +65,25 @@ static void test_how_far_apart(void **state) {
     }
 }
 
+/* Bands of one kind that lie to one side differ by their widths alone; beside one that does not, the
+ * distance of their middles counts as well. */
+static void test_two_sides(void **state) {
+    (void)state;
+    struct run_record a = make_run(on_a, 1, NAN, 0), b = make_run(on_b, 2, NAN, 0);
+    a.band_fraction = b.band_fraction = 0.9;
+    a.band_below_fraction = b.band_below_fraction = 0.2;
+    const double half = log(1.9 / 0.8) / 2, middle = log(1.9 * 0.8) / 2;
+    struct run_pair_error error = run_pair_error(&a, 1, &b, 2);
+    assert_true(fabs(error.predictions_log - sqrt(2) * half) < 1e-12);
+    a.band_fraction = a.band_below_fraction = 0.1;
+    error = run_pair_error(&a, 1, &b, 2);
+    const double even = log(1.1 / 0.9) / 2, apart = middle - log(1.1 * 0.9) / 2;
+    assert_true(fabs(error.predictions_log - apart - hypot(half, even)) < 1e-12);
+    a.band_fraction = a.band_below_fraction = 1;
+    error = run_pair_error(&a, 1, &b, 2);
+    assert_false(run_pair_is_sure(&error, 1e6));
+}
+
 static void test_stacks(void **state) {
     (void)state;
     const struct run_record a = make_run(on_a, 1, 0, 0), same = make_run(on_a, 2, 0, 0),
@@ -78,6 +97,7 @@ static void test_stacks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_how_far_apart),
+        cmocka_unit_test(test_two_sides),
         cmocka_unit_test(test_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

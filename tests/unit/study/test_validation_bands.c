@@ -259,11 +259,37 @@ static void test_encoders(void **state) {
     arena_destroy(arena);
 }
 
+/* Five runs each of two sources took twice the prediction, one of a third took as long as predicted.
+ * Each source counts once, and half of the time is less of an error than twice: 1 leaves them a
+ * third off in the mean, and so does 2, but anything between is more. */
+static void test_sources_weigh_alike(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    double over[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        over[i] = i < 2 * ROWS_OF_SOURCE ? 2 : 1;
+    struct validation of[] = { make(arena, over, 1, true, true), make(arena, over, 1, true, false),
+                               make(arena, over, 1, false, false) };
+    for (int k = 0; k < 3; k++) {
+        of[k].runs.count = 2 * ROWS_OF_SOURCE + 1;
+        for (int i = 0; i < ROWS; i++) {
+            of[k].rows[i].multimodal = of[k].rows[i].finds_encoder_factor = true;
+            of[k].runs.rows[i].row_id = arena_format(arena, "row %d", i);
+        }
+    }
+    struct bands_report report;
+    cJSON *bands = validation_bands(&of[0], &of[1], &of[2], &report);
+    assert_true(number(bands, "encoder_factor") == 1);
+    cJSON_Delete(bands);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uncalibrated),     cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_kernel_not_known), cmocka_unit_test(test_sources_count_once),
-        cmocka_unit_test(test_multimodal),       cmocka_unit_test(test_encoders)
+        cmocka_unit_test(test_uncalibrated),       cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_kernel_not_known),   cmocka_unit_test(test_sources_count_once),
+        cmocka_unit_test(test_multimodal),         cmocka_unit_test(test_encoders),
+        cmocka_unit_test(test_sources_weigh_alike)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
