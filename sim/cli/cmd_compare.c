@@ -277,6 +277,19 @@ static void print_limits(const struct comparison_row *rows, int64_t count) {
              "stack's figure that no pair of measured runs tells the error of).");
 }
 
+/* Each by itself: of two beside each other most of it cancels. */
+static void print_bands(const struct comparison_run *runs, int64_t count) {
+    fputs("80 % of measured runs that nothing was fitted on lie this far from their predictions "
+          "(docs/VALIDATION.md):",
+          stdout);
+    for (int64_t i = 0; i < count; i++) {
+        const struct run_record *r = &runs[i].record;
+        const struct band band = band_of_stored(r->band_below_fraction, r->band_fraction);
+        printf("%s run %ld %s %%", i == 0 ? "" : ",", (long)i + 1, band_text(band, "+- ", 0).text);
+    }
+    puts(".");
+}
+
 /* `money` NULL: all GPUs cost the same, or some have no price. */
 static void print(const struct comparison_run *runs, const struct comparison_row *rows,
                   const struct comparison_row *money, int64_t count, const char *const *warnings,
@@ -298,10 +311,9 @@ static void print(const struct comparison_run *runs, const struct comparison_row
         "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs or "
         "stacks both bands together, as squares of ln);\nlikely: beyond that chance; open: "
         "not even that, or a run does not fit. At: how often so large a difference has the right\n"
-        "sign for all that predictions err.\n"
-        "The band holds 80 %% of the measured runs that nothing was fitted on "
-        "(docs/VALIDATION.md).\n",
+        "sign for all that predictions err.\n",
         expm1(rows[0].may_err_log) * 100);
+    print_bands(runs, count);
     print_limits(rows, count);
     if (comparison_more_steps_may_tell(rows, count))
         puts("More steps may settle what is open: a part of the epoch was replayed "

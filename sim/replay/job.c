@@ -63,7 +63,7 @@ static void note_encoded_text(struct job *job) {
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 4);
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + 6);
     for (int64_t i = 0; i < d->note_count; i++)
         job->data_notes[job->data_note_count++] = d->notes[i];
     if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
@@ -73,6 +73,14 @@ static void take_notes(struct job *job) {
                          "only their text is trained on",
                          d->name, model->name);
     note_encoded_text(job);
+    const struct batching_policy *policy = job->scenario->batching.row;
+    if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0 &&
+        policy->packs && !policy->fits_clips)
+        job->data_notes[job->data_note_count++] =
+            arena_format(job->arena,
+                         "policy %s packs by text and images: nothing bounds the clips of a "
+                         "micro-batch (clip-group does)",
+                         policy->name);
     if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
     job->data_notes[job->data_note_count++] =
         model->modules[MODULE_VISION].layer_count == 0

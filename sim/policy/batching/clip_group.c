@@ -66,6 +66,7 @@ const struct batching_policy batching_clip_group = {
     .name = "clip-group",
     .help = "video clips share a micro-batch up to a number and a length (DIP: 8 clips, 16 s)",
     .packs = true,
+    .fits_clips = true,
     .parameters = &parameters,
     .parameters_size = sizeof(struct clip_parameters),
     .plan = clip_group_plan,
