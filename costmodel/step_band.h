@@ -11,8 +11,8 @@
  * that of runs predicted without their name too. Models of images or video, and encoders alone,
  * never take less than measured runs of such models were off, to either side, which no scale of the
  * step explains: those of the stack where it states them, else of all. Peak memory has one width,
- * of all text runs whose reading tells what they needed. How far two runs of one stack and GPU err against each
- * other is a width of its own, in ln(time).
+ * of all text runs whose reading tells what they needed. How far two runs of one stack and GPU err
+ * against each other is a width of its own, in ln(time).
  *
  *     struct step_bands bands;
  *     if (step_bands_read(arena, json, &bands, err))

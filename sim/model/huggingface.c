@@ -233,11 +233,6 @@ const char *const *huggingface_model_types(void) {
     return names;
 }
 
-const char *const *huggingface_class_names(void) {
-    static const char *const names[] = { "WanTransformer3DModel", "WanModel", NULL };
-    return names;
-}
-
 /* ---- parts ---- */
 
 static bool starts(const char *text, const char *beginning) {
@@ -328,13 +323,19 @@ static bool read_joint(struct huggingface_config *c, const struct joint *joint, 
     return true;
 }
 
+static const char *listed(struct arena *arena, const char *const *names) {
+    const char *list = "";
+    for (; *names != NULL; names++)
+        list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ", " : "", *names);
+    return list;
+}
+
 static bool refuse_type(struct huggingface_config *c, const char *model_type) {
     const cJSON *root = root_of(c), *text = huggingface_key(root, "text_config");
     if (!cJSON_IsObject(text)) text = root;
     if (!huggingface_check_text(c, text)) return false;
-    const char *bound = huggingface_lower_bound(c->arena, text), *known = "";
-    for (const char *const *name = huggingface_model_types(); *name != NULL; name++)
-        known = arena_format(c->arena, "%s%s%s", known, known[0] != '\0' ? ", " : "", *name);
+    const char *bound = huggingface_lower_bound(c->arena, text),
+               *known = listed(c->arena, huggingface_model_types());
     return json_error(c->json, huggingface_key(root, "model_type"), c->err,
                       arena_format(c->arena, "%s%sthese types can be imported: %s", bound,
                                    bound[0] != '\0' ? "; " : "", known),
@@ -474,7 +475,8 @@ bool huggingface_import(struct arena *arena, const struct json *config, const ch
     const char *model_type = diffusion ? class_name : huggingface_text(root, "model_type", NULL);
     if (model_type == NULL && class_name[0] != '\0')
         return json_error(config, huggingface_key(root, "_class_name"), err,
-                          "these can be: WanTransformer3DModel, WanModel",
+                          arena_format(arena, "these classes can be imported: %s",
+                                       listed(arena, huggingface_class_names())),
                           "models of class \"%.60s\" are not modelled", class_name);
     if (model_type == NULL)
         return json_error(config, huggingface_key(root, "model_type"), err,

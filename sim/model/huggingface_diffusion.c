@@ -9,7 +9,7 @@
 #include <string.h>
 #include "sim/model/huggingface_config.h"
 
-static const char diffusers_class[] = "WanTransformer3DModel", makers_class[] = "WanModel";
+static const char makers_class[] = "WanModel";
 
 /* By the channels of its latents; sizes and rates are those of the makers' configurations. */
 static const struct autoencoder {
@@ -26,8 +26,15 @@ struct decoder {
     const struct autoencoder *autoencoder;
 };
 
+const char *const *huggingface_class_names(void) {
+    static const char *const names[] = { "WanTransformer3DModel", makers_class, NULL };
+    return names;
+}
+
 bool huggingface_knows_diffusion(const char *class_name) {
-    return strcmp(class_name, diffusers_class) == 0 || strcmp(class_name, makers_class) == 0;
+    for (const char *const *name = huggingface_class_names(); *name != NULL; name++)
+        if (strcmp(class_name, *name) == 0) return true;
+    return false;
 }
 
 static bool refuse(struct huggingface_config *c, const char *key, const char *why,
@@ -36,7 +43,7 @@ static bool refuse(struct huggingface_config *c, const char *key, const char *wh
     return json_error(c->json, node != NULL ? node : root, c->err, hint, "%s", why);
 }
 
-static const char from_text[] = "models of Wan that make video from text alone are";
+static const char from_text[] = "models of Wan that make video from text alone can be imported";
 
 /* {1, 2, 2} of both: what else there is would be another model. */
 static bool check_patch(struct huggingface_config *c, const cJSON *root) {
