@@ -194,6 +194,30 @@ static void test_alone_sequences(void **state) {
     arena_destroy(arena);
 }
 
+/* Norms of queries and keys are of their own kind, beside the blocks' layer norms. */
+static void test_kinds_of_norms(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *wan = model_of(arena, WAN);
+    const struct batch_shape shape = clips_shape(wan);
+    struct operator_list list =
+        operators_of(wan, LAYER_DIFFUSION_BLOCK, &shape, 1, false, PASS_SET_FORWARD);
+    int rms = 0, layer = 0;
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct operator_work *work = &list.operators[i];
+        if (work->kind != OPERATOR_NORM) continue;
+        const bool of_heads = strstr(work->name, "qk norm") != NULL ||
+                              strstr(work->name, "query norm") != NULL ||
+                              strstr(work->name, "key norm") != NULL;
+        assert_true(work->form == (of_heads ? FORM_RMS_NORM : FORM_LAYER_NORM));
+        rms += of_heads;
+        layer += !of_heads;
+    }
+    assert_true(rms == 3 && layer == 3);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
 /* A sample's text is nothing to a decoder without cross attention. */
 static void test_alone_work(void **state) {
     (void)state;
@@ -618,8 +642,8 @@ int main(void) {
         cmocka_unit_test(test_conservation),    cmocka_unit_test(test_cross_attention_bytes),
         cmocka_unit_test(test_saved_bytes),     cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_load_errors),     cmocka_unit_test(test_alone_parameters),
-        cmocka_unit_test(test_alone_sequences), cmocka_unit_test(test_alone_work),
-        cmocka_unit_test(test_odd_scores),
+        cmocka_unit_test(test_alone_sequences), cmocka_unit_test(test_kinds_of_norms),
+        cmocka_unit_test(test_alone_work),      cmocka_unit_test(test_odd_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
