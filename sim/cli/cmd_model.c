@@ -55,6 +55,8 @@ static cJSON *module_json(const struct model *model, enum module_role role) {
         cJSON_AddNumberToObject(o, "image_size", (double)m->image_size);
         if (role == MODULE_DIFFUSION_DECODER)
             cJSON_AddNumberToObject(o, "image_height", (double)m->image_height);
+        if (m->text_attention == TEXT_ATTENTION_JOINT)
+            cJSON_AddNumberToObject(o, "double_stream_blocks", (double)m->double_stream_blocks);
         cJSON_AddNumberToObject(o, "patch_size", (double)m->patch_size);
     }
     return o;
@@ -91,6 +93,8 @@ static void print_module(FILE *out, const struct model *model, enum module_role 
             (long)m->layer_count, m->layer_count == 1 ? "" : "s", (long)m->hidden,
             (long)m->ffn_hidden, ffn_kind_name(m->ffn), (long)m->heads, (long)m->head_dim);
     if (m->kv_heads != m->heads) fprintf(out, ", kv heads %ld", (long)m->kv_heads);
+    if (m->text_attention == TEXT_ATTENTION_JOINT)
+        fprintf(out, ", %ld with weights for the text", (long)m->double_stream_blocks);
     if (role == MODULE_LANGUAGE)
         fprintf(out, ", vocabulary %s%s\n", cli_thousands(m->vocabulary, count),
                 m->headless          ? ", no head"

@@ -24,8 +24,10 @@
  * is missing, and so is the text projection. Norms of queries and keys are those of both attentions
  * (Wan 2.1, wan/modules/model.py).
  *
- * The text reaches the decoder's width by one linear layer and a norm (Movie Gen), or by two linear
- * layers with a GELU between them (PixArt-alpha, Wan 2.1).
+ * The text reaches the decoder's width by one linear layer and a norm (Movie Gen), by two linear
+ * layers with a GELU between them (PixArt-alpha, Wan 2.1) or by one linear layer (Flux), and may
+ * pass blocks of its own there (HunyuanVideo's refiner, of whose attention over a few hundred
+ * tokens only the matmuls around it are counted).
  *
  * Latent embedding: noise is added to the latent video (flow matching), patches go through one
  * matmul. Head: modulated norm, matmul back to patches, mean squared error. Both are small, so
@@ -63,7 +65,7 @@ static void modulation_forward(struct emitter *e) {
     const int64_t hidden = d->module->hidden;
     emit_linear_forward(e, "modulation", e->activation, TIMESTEP_ROWS, d->modulation_width, hidden);
     emit_collective(e, "modulation all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                    emit_gathered_bytes(e, TIMESTEP_ROWS, 6 * hidden));
+                    emit_gathered_bytes(e, TIMESTEP_ROWS, modulation_vectors(d->kind) * hidden));
 }
 
 static void modulation_backward(struct emitter *e) {
@@ -78,7 +80,7 @@ static void modulation_backward(struct emitter *e) {
 }
 
 static bool modulates_itself(const struct layer_division *d) {
-    return d->kind == LAYER_DIFFUSION_BLOCK && d->module->modulation == MODULATION_BLOCK;
+    return layer_kind_diffuses(d->kind) && d->module->modulation == MODULATION_BLOCK;
 }
 
 void block_modulation_forward(struct emitter *e) {
@@ -187,6 +189,42 @@ static void gather_context(struct emitter *e, const char *name, enum operator_ki
     emit_operator(e, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
 }
 
+struct linear {
+    const char *name;
+    int64_t out, in;
+};
+
+/* The matmuls of the refiner's blocks, and what streams between them: two norms, two gates and the
+ * activation. Each rank has whole weights, as the projection's. */
+static void refine_text(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const struct module *m = d->module;
+    const int64_t query = m->heads * m->head_dim, key_value = m->kv_heads * m->head_dim;
+    const int64_t up = m->ffn == FFN_SWIGLU ? 2 * m->ffn_hidden : m->ffn_hidden;
+    const struct linear linears[] = {
+        { "refiner qkv", query + 2 * key_value, m->hidden },
+        { "refiner proj", m->hidden, query },
+        { "refiner up", up, m->hidden },
+        { "refiner down", m->hidden, m->ffn_hidden },
+    };
+    const bool forward = pass == PASS_FORWARD;
+    for (int64_t block = 0; block < m->text_refiner_blocks; block++) {
+        for (size_t i = 0; i < sizeof linears / sizeof linears[0]; i++) {
+            const struct linear *l = &linears[i];
+            if (forward) {
+                emit_linear_forward(e, l->name, e->activation, d->shard_tokens, l->out, l->in);
+                continue;
+            }
+            emit_linear_input_gradient(e, l->name, e->activation, d->shard_tokens, l->out, l->in);
+            emit_linear_weight_gradient(e, l->name, e->activation, d->shard_tokens, l->out, l->in);
+        }
+        emit_stream(e, "refiner norms and gates", OPERATOR_ELEMENTWISE, pass, forward ? 10 : 15,
+                    d->shard_tokens, m->hidden);
+        emit_stream(e, "refiner activation", OPERATOR_ELEMENTWISE, pass, 1, d->shard_tokens,
+                    forward ? up + m->ffn_hidden : 2 * up + m->ffn_hidden);
+    }
+}
+
 void text_projection_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
@@ -200,10 +238,11 @@ void text_projection_forward(struct emitter *e) {
                            d->shard_tokens, m->hidden);
         emit_linear_forward(e, "text projection down", e->activation, d->shard_tokens, m->hidden,
                             m->hidden);
-    } else {
+    }
+    if (m->text_projection == TEXT_PROJECTION_NORM)
         emit_stream(e, "projected norm", OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens,
                     m->hidden);
-    }
+    refine_text(e, PASS_FORWARD);
     gather_context(e, "text context all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD);
 }
 
@@ -211,6 +250,7 @@ void text_projection_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     gather_context(e, "text context reduce-scatter", OPERATOR_REDUCE_SCATTER, PASS_BACKWARD);
+    refine_text(e, PASS_BACKWARD);
     if (m->text_projection == TEXT_PROJECTION_MLP) {
         emit_linear_input_gradient(e, "text projection down", e->activation, d->shard_tokens,
                                    m->hidden, m->hidden);
@@ -218,10 +258,10 @@ void text_projection_backward(struct emitter *e) {
                                     m->hidden, m->hidden);
         emit_formed_stream(e, "text activation", OPERATOR_ELEMENTWISE, FORM_GELU, PASS_BACKWARD, 3,
                            d->shard_tokens, m->hidden);
-    } else {
+    }
+    if (m->text_projection == TEXT_PROJECTION_NORM)
         emit_stream(e, "projected norm", OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens,
                     m->hidden);
-    }
     if (!m->text_encoded)
         emit_linear_input_gradient(e, "text projection", e->activation, d->shard_tokens, m->hidden,
                                    m->text_hidden);
@@ -234,13 +274,36 @@ void text_projection_backward(struct emitter *e) {
 
 /* ---- latent embedding ---- */
 
+/* What makes one vector of a clip's timestep, and what is added to it. */
+struct condition {
+    const char *up, *down;
+    int64_t in;
+};
+
+static int64_t conditions_of(const struct module *m, struct condition conditions[3]) {
+    int64_t count = 0;
+    conditions[count++] =
+        (struct condition){ "timestep up", "timestep down", TIMESTEP_FREQUENCIES };
+    if (m->guidance)
+        conditions[count++] =
+            (struct condition){ "guidance up", "guidance down", TIMESTEP_FREQUENCIES };
+    if (m->pooled_text_hidden > 0)
+        conditions[count++] =
+            (struct condition){ "pooled text up", "pooled text down", m->pooled_text_hidden };
+    return count;
+}
+
 void latent_embedding_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     const int64_t patch_width = module_patch_width(m);
-    emit_linear_forward(e, "timestep up", e->activation, TIMESTEP_ROWS, m->hidden,
-                        TIMESTEP_FREQUENCIES);
-    emit_linear_forward(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden, m->hidden);
+    struct condition conditions[3];
+    const int64_t condition_count = conditions_of(m, conditions);
+    for (int64_t i = 0; i < condition_count; i++) {
+        const struct condition *c = &conditions[i];
+        emit_linear_forward(e, c->up, e->activation, TIMESTEP_ROWS, m->hidden, c->in);
+        emit_linear_forward(e, c->down, e->activation, TIMESTEP_ROWS, m->hidden, m->hidden);
+    }
     if (m->modulation == MODULATION_SHARED) modulation_forward(e);
     /* reads latent and noise, writes patches */
     emit_stream(e, "noise and unfold", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens,
@@ -263,12 +326,13 @@ void latent_embedding_backward(struct emitter *e) {
     emit_linear_weight_gradient(e, "latent embedding", e->activation, d->shard_tokens, m->hidden,
                                 module_patch_width(m));
     if (m->modulation == MODULATION_SHARED) modulation_backward(e);
-    emit_linear_input_gradient(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden,
-                               m->hidden);
-    emit_linear_weight_gradient(e, "timestep down", e->activation, TIMESTEP_ROWS, m->hidden,
-                                m->hidden);
-    emit_linear_weight_gradient(e, "timestep up", e->activation, TIMESTEP_ROWS, m->hidden,
-                                TIMESTEP_FREQUENCIES);
+    struct condition conditions[3];
+    for (int64_t i = conditions_of(m, conditions) - 1; i >= 0; i--) {
+        const struct condition *c = &conditions[i];
+        emit_linear_input_gradient(e, c->down, e->activation, TIMESTEP_ROWS, m->hidden, m->hidden);
+        emit_linear_weight_gradient(e, c->down, e->activation, TIMESTEP_ROWS, m->hidden, m->hidden);
+        emit_linear_weight_gradient(e, c->up, e->activation, TIMESTEP_ROWS, m->hidden, c->in);
+    }
 }
 
 /* ---- head ---- */

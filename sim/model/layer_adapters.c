@@ -48,10 +48,12 @@ static const struct adapter {
 };
 #define ADAPTER_COUNT (sizeof adapters / sizeof adapters[0])
 
-static bool has(const struct module *module, const struct adapter *adapter) {
-    return module->adapter_rank > 0 && (module->adapter_targets & (1u << adapter->target)) != 0 &&
-           (adapter->place < ADAPTER_OF_CROSS_QUERY ||
-            (module->role == MODULE_DIFFUSION_DECODER && module->text_hidden > 0));
+static bool has(const struct module *module, enum layer_kind kind, const struct adapter *adapter) {
+    if (module->adapter_rank == 0 || (module->adapter_targets & (1u << adapter->target)) == 0)
+        return false;
+    if (adapter->place >= ADAPTER_OF_CROSS_QUERY)
+        return kind == LAYER_DIFFUSION_BLOCK && module->text_hidden > 0;
+    return kind != LAYER_SINGLE_BLOCK || adapter->place != ADAPTER_OF_PROJ;
 }
 
 /* Of one rank. */
@@ -83,9 +85,12 @@ static int64_t column_width(const struct layer_division *d, enum output output) 
 
 static struct shape shape_of(const struct layer_division *d, const struct adapter *adapter) {
     const int64_t hidden = d->module->hidden, rank = d->module->adapter_rank;
+    const int64_t down_in =
+        adapter->place != ADAPTER_OF_DOWN
+            ? d->query_width
+            : d->ffn_width + (d->kind == LAYER_SINGLE_BLOCK ? d->query_width : 0);
     if (adapter->output == OF_HIDDEN)
-        return (struct shape){ .in = adapter->place == ADAPTER_OF_DOWN ? d->ffn_width
-                                                                       : d->query_width,
+        return (struct shape){ .in = down_in,
                                .a_columns = rank,
                                .out = divide_up(hidden, d->tp),
                                .tokens = d->tokens,
@@ -103,29 +108,34 @@ static struct shape shape_of(const struct layer_division *d, const struct adapte
                            .whole_out = out };
 }
 
-int64_t adapter_count(const struct module *module, enum adapter_place place) {
+int64_t adapter_count(const struct layer_division *d, enum adapter_place place) {
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++)
-        count += adapters[i].place == place && has(module, &adapters[i]);
+        count += adapters[i].place == place && has(d->module, d->kind, &adapters[i]);
     return count;
 }
 
-int64_t adapters_of_block(const struct module *module) {
+/* A joint block has two of each layer. */
+static int64_t stream_count(enum layer_kind kind) {
+    return kind == LAYER_JOINT_BLOCK ? 2 : 1;
+}
+
+int64_t adapters_of_block(const struct module *module, enum layer_kind kind) {
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++)
-        count += has(module, &adapters[i]);
-    return count;
+        count += has(module, kind, &adapters[i]);
+    return stream_count(kind) * count;
 }
 
 int64_t adapter_parameters(const struct layer_division *d) {
     const int64_t rank = d->module->adapter_rank;
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
-        if (!has(d->module, &adapters[i])) continue;
+        if (!has(d->module, d->kind, &adapters[i])) continue;
         const struct shape s = shape_of(d, &adapters[i]);
         count += s.in * s.a_columns + s.out * rank;
     }
-    return count;
+    return stream_count(d->kind) * count;
 }
 
 /* The r columns over tensor-parallel ranks, once each way. */
@@ -139,7 +149,7 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
     const struct layer_division *d = e->d;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
         const struct adapter *t = &adapters[i];
-        if (t->place != place || !has(d->module, t)) continue;
+        if (t->place != place || !has(d->module, d->kind, t)) continue;
         const struct shape s = shape_of(d, t);
         emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
         join_ranks(e, PASS_FORWARD, s.tokens, s.row_parallel);
@@ -166,7 +176,7 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
     own.need.weight = true;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
         const struct adapter *t = &adapters[i];
-        if (t->place != place || !has(d->module, t)) continue;
+        if (t->place != place || !has(d->module, d->kind, t)) continue;
         const struct shape s = shape_of(d, t);
         emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, s.rows, s.whole_out);
         if (s.row_parallel && d->sequence_parallel)

@@ -11,7 +11,8 @@
 #include "sim/model/layer_emitter.h"
 
 /* Linear layers that read one input: q, k and v; projection; gate and up; down; of the cross
- * attention of a diffusion decoder with text q, k and v, and the projection. */
+ * attention of a diffusion decoder with text q, k and v, and the projection. A single block's
+ * projection and down are one layer, whose adapter is down's. */
 enum adapter_place {
     ADAPTER_OF_QKV,
     ADAPTER_OF_PROJ,
@@ -26,10 +27,10 @@ enum adapter_place {
  * nothing where the module has no adapter there. */
 void emit_adapters_forward(struct emitter *e, enum adapter_place place);
 void emit_adapters_backward(struct emitter *e, enum adapter_place place);
-/* Adapters of this place: 0 for none. */
-int64_t adapter_count(const struct module *module, enum adapter_place place);
+/* Adapters of this place, in one stream of a joint block: 0 for none. */
+int64_t adapter_count(const struct layer_division *d, enum adapter_place place);
 /* Adapters of one block: 0 for none. */
-int64_t adapters_of_block(const struct module *module);
+int64_t adapters_of_block(const struct module *module, enum layer_kind kind);
 /* A and B of one rank. */
 int64_t adapter_parameters(const struct layer_division *d);
 

@@ -66,7 +66,7 @@ struct naive_attention {
 
 /* So that a reader of the list knows what the work depends on. */
 static void push(const struct naive_attention *a, struct operator_work work) {
-    work.token_sum = (double)a->d->tokens;
+    work.token_sum = (double)a->d->attention_tokens;
     work.square_sum = a->d->score_square_sum;
     operator_list_push(a->out, work);
 }
@@ -80,8 +80,8 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
                            enum score_side side) {
     const struct layer_division *d = a->d;
     const int64_t head_dim = d->module->head_dim;
-    const int64_t rows = d->attention_heads * d->tokens;
-    const double mean_length = d->score_square_sum / (double)d->tokens;
+    const int64_t rows = d->attention_heads * d->attention_tokens;
+    const double mean_length = d->score_square_sum / (double)d->attention_tokens;
     const int64_t length = mean_length < 1 ? 1 : llround(mean_length);
     /* The gradient of an activation is written once, like a result of forward. */
     enum operator_pass pass = a->pass == PASS_FORWARD ? PASS_FORWARD : PASS_INPUT_GRADIENT;
@@ -164,14 +164,15 @@ static void ring_attention(const struct layer_division *d, enum operator_pass pa
     /* a mask would leave half of square_sum */
     const double others = (d->square_sum - own) / (d->causal ? 2 : 1);
     push_fused(d,
-               operator_attention("attention", pass, activation, (double)d->tokens, own,
+               operator_attention("attention", pass, activation, (double)d->attention_tokens, own,
                                   d->attention_heads, d->attention_kv_heads, d->module->head_dim,
                                   d->causal),
                out);
     push_fused(d,
                operator_attention("attention of other ranks' keys", pass, activation,
-                                  (double)((d->cp - 1) * d->tokens), others, d->attention_heads,
-                                  d->attention_kv_heads, d->module->head_dim, false),
+                                  (double)((d->cp - 1) * d->attention_tokens), others,
+                                  d->attention_heads, d->attention_kv_heads, d->module->head_dim,
+                                  false),
                out);
 }
 
@@ -195,7 +196,7 @@ void core_attention(const struct layer_division *d, enum operator_pass pass,
     }
     if (d->attention == ATTENTION_FLASH) {
         push_fused(d,
-                   operator_attention("attention", pass, activation, (double)d->tokens,
+                   operator_attention("attention", pass, activation, (double)d->attention_tokens,
                                       d->square_sum, d->attention_heads, d->attention_kv_heads,
                                       d->module->head_dim, d->causal),
                    out);
@@ -218,7 +219,7 @@ void core_cross_attention(const struct layer_division *d, enum operator_pass pas
                    out);
         return;
     }
-    struct layer_division cross = *d;
+    struct layer_division cross = *d; /* its queries are the video's alone */
     cross.square_sum = cross.score_square_sum = d->cross_square_sum;
     cross.attention_heads = d->heads;
     cross.attention_kv_heads = d->kv_heads;
@@ -238,7 +239,9 @@ bool operator_is_core_attention(const struct operator_work *work) {
 static void exchange(const struct layer_division *d, const char *name, enum operator_kind kind,
                      enum operator_pass pass, double blocks, int64_t columns,
                      struct operator_list *out) {
-    double bytes = blocks * (double)d->tokens * (double)columns * (double)d->element_bytes;
+    /* Every rank has the text. */
+    const int64_t own = d->kind == LAYER_SINGLE_BLOCK ? d->tokens - d->text_tokens : d->tokens;
+    double bytes = blocks * (double)own * (double)columns * (double)d->element_bytes;
     operator_list_push(out, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
 }
 
@@ -289,10 +292,10 @@ void context_exchange_after(const struct layer_division *d, enum operator_pass p
         if (d->attention != ATTENTION_FLASH) return;
         const double tensors = 3 * (double)(d->cp - 1) + 2;
         const double columns = (double)(forward ? query : query + key_value);
-        operator_list_push(
-            out,
-            operator_streaming("attention merge", OPERATOR_ELEMENTWISE, pass, activation,
-                               tensors * (double)d->tokens * columns * (double)d->element_bytes));
+        operator_list_push(out, operator_streaming("attention merge", OPERATOR_ELEMENTWISE, pass,
+                                                   activation,
+                                                   tensors * (double)d->attention_tokens * columns *
+                                                       (double)d->element_bytes));
         return;
     }
     case CONTEXT_ALL_TO_ALL:

@@ -11,7 +11,8 @@
  * ring (Liu et al. 2023, Ring Attention). In the encoder whole tiles are dealt to the
  * context-parallel ranks; with fewer tiles than ranks this is optimistic. The clips of a diffusion
  * decoder are cut like text, and each context-parallel rank holds the whole text that its video
- * attends to (the text projection gathers it).
+ * attends to (the text projection gathers it). Where blocks run over the text too, each rank runs
+ * over all of it, and the pairs of attention are divided.
  *
  * Under the all-to-all exchange a rank attends with heads / cp to all tokens. heads / cp x tokens
  * is heads x tokens / cp, so the work is stated like that of the other exchanges, by heads and by
@@ -53,7 +54,7 @@ struct layer_division layer_division_weights(const struct model *model, int64_t 
     d.ffn_width = divide_up(module->ffn_hidden, tp);
     d.up_width = module->ffn == FFN_SWIGLU ? 2 * d.ffn_width : d.ffn_width;
     d.vocabulary = divide_up(module->vocabulary, tp);
-    d.modulation_width = divide_up(6 * module->hidden, tp);
+    d.modulation_width = divide_up(modulation_vectors(d.kind) * module->hidden, tp);
     return d;
 }
 
@@ -95,13 +96,40 @@ static void divide_scores(struct layer_division *d, const struct tensor_split *s
                           const struct batch_shape *shape) {
     if (d->attention != ATTENTION_NAIVE) return;
     const int64_t tokens = layer_tokens(d->module, d->kind, shape);
-    const double own = one_length(batch_shape_squares(shape, layer_kind_axis(d->kind)), tokens),
+    const bool joined = layer_kind_joins_text(d->kind) && d->text_tokens > 0;
+    const double own = one_length(batch_shape_squares(shape, layer_kind_axis(d->kind)) +
+                                      (joined ? shape->cross_square_sum : 0),
+                                  tokens + (joined ? d->text_tokens : 0)),
                  text = one_length(shape->cross_square_sum, tokens);
     d->writes_softmax = breaks_multiple(own, split->softmax_multiple);
     d->odd_scores = !d->causal && !split->pads_matmuls && fmod(own, 2) == 1;
     if (d->kind != LAYER_DIFFUSION_BLOCK || d->text_tokens == 0) return;
     d->writes_cross_softmax = breaks_multiple(text, split->softmax_multiple);
     d->odd_cross_scores = !split->pads_matmuls && fmod(text, 2) == 1;
+}
+
+/* Text that blocks attend to apart from the video, or with it: then the pairs that it adds are the
+ * attention's own. */
+static void divide_text(struct layer_division *d, const struct batch_shape *shape) {
+    if (d->module->text_hidden == 0) return;
+    const double pairs = shape->cross_square_sum / (double)d->cp;
+    d->text_tokens = shape->language_tokens;
+    d->text_shard_tokens = d->sequence_parallel ? divide_up(d->text_tokens, d->tp) : d->text_tokens;
+    if (d->kind == LAYER_DIFFUSION_BLOCK) {
+        d->cross_square_sum = pairs;
+        return;
+    }
+    d->square_sum += pairs;
+    if (d->kind == LAYER_JOINT_BLOCK || d->tokens == 0) return;
+    d->tokens += d->text_tokens;
+    d->shard_tokens = d->sequence_parallel ? divide_up(d->tokens, d->tp) : d->tokens;
+}
+
+struct layer_division layer_division_text(const struct layer_division *d) {
+    struct layer_division text = *d;
+    text.tokens = d->text_tokens;
+    text.shard_tokens = d->text_shard_tokens;
+    return text;
 }
 
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
@@ -114,7 +142,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
     d.dropout_apart = d.hidden_dropout && split->dropout_apart;
-    d.modulation_apart = d.kind == LAYER_DIFFUSION_BLOCK && split->modulation_apart;
+    d.modulation_apart = layer_kind_diffuses(d.kind) && split->modulation_apart;
     d.determinism = split->determinism;
     d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->tensor_traffic;
@@ -130,17 +158,13 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
     d.square_sum = batch_shape_squares(shape, layer_kind_axis(d.kind)) / (double)d.cp;
-    if (d.kind == LAYER_DIFFUSION_BLOCK) {
-        const bool text = d.module->text_hidden > 0;
-        d.text_tokens = text ? shape->language_tokens : 0;
-        d.text_shard_tokens = d.sequence_parallel ? divide_up(d.text_tokens, d.tp) : d.text_tokens;
-        d.cross_square_sum = text ? shape->cross_square_sum / (double)d.cp : 0;
-    }
+    if (layer_kind_diffuses(d.kind)) divide_text(&d, shape);
+    d.attention_tokens = d.kind == LAYER_JOINT_BLOCK ? d.tokens + d.text_tokens : d.tokens;
     d.attention = tensor_split_attention(split, d.kind);
     divide_scores(&d, split, shape);
     d.context = split->context;
     d.context_exchange =
-        d.cp > 1 && (d.module->role == MODULE_LANGUAGE || d.kind == LAYER_DIFFUSION_BLOCK);
+        d.cp > 1 && (d.module->role == MODULE_LANGUAGE || layer_kind_diffuses(d.kind));
     d.score_square_sum = d.square_sum;
     if (d.context_exchange && d.causal && split->context_unbalanced &&
         d.context != CONTEXT_ALL_TO_ALL)

@@ -27,14 +27,15 @@ struct layer_division {
     enum stack_casts casts;
     enum fp8_recipe fp8_recipe; /* never usual */
     enum stack_linear_gradients linear_gradients;
-    bool adds_in_matmul;     /* see struct tensor_split */
-    bool unpads;             /* q, k and v are gathered for attention, its result is scattered */
-    bool writes_softmax;     /* unfused attention casts and masks its scores by kernels apart */
-    int64_t element_bytes;   /* of an activation */
-    int64_t tokens;          /* rows of the layer inside a TP region */
-    int64_t shard_tokens;    /* rows outside: divided by tp under sequence parallelism */
-    double square_sum;       /* of attention: half of it is masked where causal */
-    double score_square_sum; /* the same for unfused attention, which computes what it masks */
+    bool adds_in_matmul;      /* see struct tensor_split */
+    bool unpads;              /* q, k and v are gathered for attention, its result is scattered */
+    bool writes_softmax;      /* unfused attention casts and masks its scores by kernels apart */
+    int64_t element_bytes;    /* of an activation */
+    int64_t tokens;           /* rows of the layer inside a TP region */
+    int64_t shard_tokens;     /* rows outside: divided by tp under sequence parallelism */
+    int64_t attention_tokens; /* that core attention reads: a joint block's text beside `tokens` */
+    double square_sum;        /* of attention: half of it is masked where causal */
+    double score_square_sum;  /* the same for unfused attention, which computes what it masks */
     bool causal;
     int64_t heads, kv_heads;
     int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */
@@ -44,8 +45,9 @@ struct layer_division {
     bool odd_logits;         /* of a head: their rows do not begin on 8 bytes */
     bool odd_scores;         /* unfused attention of all to an odd number of tokens */
     bool odd_cross_scores, writes_cross_softmax; /* of cross attention: to so many of text */
-    /* diffusion decoder: the text that a block attends to, in and outside of TP regions, and the
-     * columns of the modulation that this rank computes */
+    /* diffusion decoder: the text that a block attends to, in and outside of TP regions (of a
+     * single block it is among `tokens`), and the columns of the modulation that this rank
+     * computes */
     int64_t text_tokens, text_shard_tokens;
     double cross_square_sum;
     int64_t modulation_width;
@@ -67,6 +69,14 @@ struct layer_division layer_division_weights(const struct model *model, int64_t 
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split);
+
+/* A joint block's text as a stream of its own: as many tokens, by weights of the same shape. */
+struct layer_division layer_division_text(const struct layer_division *d);
+
+/* Vectors of `hidden` that the modulation gives a block (or one stream of a joint one). */
+static inline int64_t modulation_vectors(enum layer_kind kind) {
+    return kind == LAYER_SINGLE_BLOCK ? 3 : 6;
+}
 
 /* Values of one patch as the patch embedding reads them: channels, frames and pixels. */
 int64_t module_patch_width(const struct module *module);

@@ -27,6 +27,7 @@
 
 #include "costmodel/stack.h"
 #include "sim/model/layer_adapters.h"
+#include "sim/model/layer_block.h"
 
 struct saved_list {
     const struct layer_division *d;
@@ -72,7 +73,7 @@ static void save_matmul_input(struct saved_list *list, const char *name, int64_t
 static void save_for_adapters(struct saved_list *list, enum adapter_place place, const char *input,
                               int64_t rows, int64_t columns) {
     const struct module *m = list->d->module;
-    const int64_t count = adapter_count(m, place);
+    const int64_t count = adapter_count(list->d, place);
     if (count == 0) return;
     if (input != NULL && !list->need.weight) save(list, input, rows, columns);
     save(list, "adapter", rows, count * m->adapter_rank);
@@ -141,7 +142,7 @@ static void core_attention_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     if (d->attention == ATTENTION_FLASH) {
         save_bytes(list, "attention log-sum-exp",
-                   4.0 * (double)d->tokens * (double)d->attention_heads);
+                   4.0 * (double)d->attention_tokens * (double)d->attention_heads);
         /* each block casts the mask for itself (PyTorch, convert_boolean_attn_mask) */
         if (d->attention_kernel == ATTENTION_KERNEL_MASKED)
             save_bytes(list, "attention bias", (double)d->element_bytes * d->square_sum);
@@ -204,59 +205,122 @@ static void save_branch_norm(struct saved_list *list, const char *input, const c
     save_norm_statistics(list, statistics, d->shard_tokens);
 }
 
-static void block_saved(struct saved_list *list) {
+static int64_t input_rows(const struct saved_list *list) {
+    return (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? list->d->tokens : list->d->shard_tokens;
+}
+
+/* Up to queries, keys and values. The first tensor of a block is its input. */
+static void attention_input_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
     save_residual_norm_input(list, "attention norm input", d->shard_tokens);
     save_norm_statistics(list, "attention norm statistics", d->shard_tokens);
     if (d->modulation_apart)
         save_for_weights(list, "attention modulation input", d->shard_tokens, m->hidden);
-    const int64_t input_rows =
-        (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? d->tokens : d->shard_tokens;
-    save_matmul_input(list, "qkv input", input_rows, m->hidden);
+    save_matmul_input(list, "qkv input", input_rows(list), m->hidden);
     save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
     if (m->qk_norm)
         save_qk_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
+}
+
+/* Attention and its result, which a projection reads. */
+static void attention_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    const struct module *m = d->module;
+    const int64_t tokens = d->attention_tokens;
     const int64_t key_heads =
         (list->keeps & KEEPS_REPEATED_KEYS) != 0 ? d->attention_heads : d->attention_kv_heads;
-    save(list, "query, key, value", d->tokens, (d->attention_heads + 2 * key_heads) * m->head_dim);
+    save(list, "query, key, value", tokens, (d->attention_heads + 2 * key_heads) * m->head_dim);
     if ((list->keeps & KEEPS_KEY_VALUE_COPY) != 0)
-        save(list, "key, value before the rotary", d->tokens,
-             2 * d->attention_kv_heads * m->head_dim);
+        save(list, "key, value before the rotary", tokens, 2 * d->attention_kv_heads * m->head_dim);
     core_attention_saved(list);
     /* A flash attention reads its output, which the all-to-all exchange or the cast copies for
      * the projection. */
     const bool cast = precision_is_quantised(m->precision);
     if (d->attention == ATTENTION_NAIVE)
-        save_matmul_input(list, "attention output", d->tokens, d->query_width);
+        save_matmul_input(list, "attention output", tokens, d->query_width);
     else
-        save(list, "attention output", d->tokens, d->attention_heads * m->head_dim);
+        save(list, "attention output", tokens, d->attention_heads * m->head_dim);
+    if (d->kind == LAYER_SINGLE_BLOCK) return; /* copied beside the activation */
     if (d->attention == ATTENTION_FLASH &&
         (cast || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
          (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
-        save_matmul_input(list, "proj input", d->tokens, d->query_width);
+        save_matmul_input(list, "proj input", tokens, d->query_width);
+}
+
+static void attention_branch_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
     const bool keeps_output = d->attention != ATTENTION_NAIVE;
     save_for_adapters(list, ADAPTER_OF_PROJ, keeps_output ? NULL : "attention output", d->tokens,
                       d->query_width);
     save_branch_norm(list, "attention branch norm input", "attention branch norm statistics");
-    if (branch_is_scaled(m)) save_for_weights(list, "attention branch", d->shard_tokens, m->hidden);
+    if (branch_is_scaled(d->module))
+        save_for_weights(list, "attention branch", d->shard_tokens, d->module->hidden);
     save_mask(list, "attention branch mask");
-    if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
-    save_residual_norm_input(list, "mlp norm input", d->shard_tokens);
-    save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
-    if (d->modulation_apart)
-        save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
-    save_matmul_input(list, "up input", input_rows, m->hidden);
-    save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
+}
+
+/* From the up matmul to the input of the one behind the activation. */
+static void activation_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
     save(list, "up output", d->tokens, d->up_width);
     if ((list->keeps & KEEPS_GATE_OUTPUT) != 0 && d->up_width > d->ffn_width)
         save(list, "activated gate", d->tokens, d->ffn_width);
     save_written_activation(list);
-    save_matmul_input(list, "down input", d->tokens, d->ffn_width);
-    save_for_adapters(list, ADAPTER_OF_DOWN, "down input", d->tokens, d->ffn_width);
+    const int64_t beside = d->kind == LAYER_SINGLE_BLOCK ? d->query_width : 0;
+    save_matmul_input(list, "down input", d->tokens, d->ffn_width + beside);
+    save_for_adapters(list, ADAPTER_OF_DOWN, "down input", d->tokens, d->ffn_width + beside);
+}
+
+static void mlp_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    const struct module *m = d->module;
+    save_residual_norm_input(list, "mlp norm input", d->shard_tokens);
+    save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
+    if (d->modulation_apart)
+        save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
+    save_matmul_input(list, "up input", input_rows(list), m->hidden);
+    save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
+    activation_saved(list);
     save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");
     if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
     save_mask(list, "mlp branch mask");
+}
+
+static void block_saved(struct saved_list *list) {
+    attention_input_saved(list);
+    attention_saved(list);
+    attention_branch_saved(list);
+    if (list->d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_saved(list);
+    mlp_saved(list);
+}
+
+static void text_saved(struct saved_list *list, const struct layer_division *text,
+                       void (*part)(struct saved_list *list)) {
+    const struct layer_division *d = list->d;
+    if (text->tokens == 0) return;
+    list->d = text;
+    part(list);
+    list->d = d;
+}
+
+static void joint_block_saved(struct saved_list *list) {
+    const struct layer_division text = layer_division_text(list->d);
+    attention_input_saved(list);
+    text_saved(list, &text, attention_input_saved);
+    attention_saved(list);
+    attention_branch_saved(list);
+    text_saved(list, &text, attention_branch_saved);
+    mlp_saved(list);
+    text_saved(list, &text, mlp_saved);
+}
+
+static void single_block_saved(struct saved_list *list) {
+    const struct layer_division *d = list->d;
+    attention_input_saved(list);
+    save_for_adapters(list, ADAPTER_OF_UP, NULL, d->tokens, d->module->hidden);
+    attention_saved(list);
+    activation_saved(list);
+    attention_branch_saved(list);
 }
 
 static void patch_embedding_saved(struct saved_list *list) {
@@ -310,10 +374,19 @@ static void text_projection_saved(struct saved_list *list) {
     if (m->text_projection == TEXT_PROJECTION_MLP) {
         save(list, "text activation input", d->shard_tokens, m->hidden);
         save_for_weights(list, "text projection down input", d->shard_tokens, m->hidden);
-        return;
     }
-    save_residual_norm_input(list, "projected norm input", d->shard_tokens);
-    save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
+    if (m->text_projection == TEXT_PROJECTION_NORM) {
+        save_residual_norm_input(list, "projected norm input", d->shard_tokens);
+        save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
+    }
+    /* Of a refiner's block: inputs of two norms and of four matmuls, q, k and v, and the activation's
+     * input, two branches before their gates. */
+    const double columns =
+        (double)(6 * m->hidden + d->qkv_width + 2 * d->query_width + d->up_width + d->ffn_width);
+    if (m->text_refiner_blocks > 0)
+        save_bytes(list, "text refiner",
+                   (double)m->text_refiner_blocks * (double)d->shard_tokens * columns *
+                       (double)d->element_bytes);
 }
 
 static void diffusion_head_saved(struct saved_list *list) {
@@ -349,6 +422,12 @@ int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
     case LAYER_LANGUAGE_BLOCK:
     case LAYER_DIFFUSION_BLOCK:
         block_saved(&list);
+        break;
+    case LAYER_JOINT_BLOCK:
+        joint_block_saved(&list);
+        break;
+    case LAYER_SINGLE_BLOCK:
+        single_block_saved(&list);
         break;
     case LAYER_TEXT_PROJECTION:
         text_projection_saved(&list);
@@ -399,12 +478,15 @@ double layer_saved_bytes(const struct model *model, int64_t layer_index,
     if (count == 0) return 0;
     /* The first tensor of a block is its input. */
     if (kind == RECOMPUTE_FULL && layer_can_recompute(model, layer_index)) {
-        if (split->recompute_style != RECOMPUTE_PROJECTED) return tensors[0].bytes;
         const struct layer_division d = layer_division_make(model, layer_index, shape, split);
-        return tensors[0].bytes + (double)(d.tokens * d.qkv_width * d.element_bytes);
+        const double text =
+            d.kind == LAYER_JOINT_BLOCK ? (double)d.text_shard_tokens / (double)d.shard_tokens : 0;
+        const double input = tensors[0].bytes * (1 + text);
+        if (split->recompute_style != RECOMPUTE_PROJECTED) return input;
+        return input + (double)(d.attention_tokens * d.qkv_width * d.element_bytes);
     }
-    if (kind == RECOMPUTE_SELECTIVE && split->recompute_style == RECOMPUTE_OPERATORS &&
-        layer_can_recompute(model, layer_index))
+    if (kind == RECOMPUTE_SELECTIVE && layer_can_recompute(model, layer_index) &&
+        block_recomputes_operators(split, model->layers[layer_index].kind))
         return tensors[0].bytes + selective_operators_bytes(model, layer_index, shape, split);
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -421,7 +503,10 @@ static double larger(double a, double b) {
 /* Columns of tokens x columns that are alive together at the worst moment. */
 static double block_workspace_columns(const struct layer_division *d, struct gradient_need need) {
     const double hidden = (double)d->module->hidden;
-    const double up = (double)d->up_width, ffn = (double)d->ffn_width;
+    /* of a single block those of attention beside them */
+    const bool single = d->kind == LAYER_SINGLE_BLOCK;
+    const double up = (double)(d->up_width + (single ? d->qkv_width : 0)),
+                 ffn = (double)(d->ffn_width + (single ? d->query_width : 0));
     const double gathered = d->sequence_parallel ? hidden : 0;
     if (!need.input && !need.weight) {
         /* forward only: nothing is saved, so inputs and outputs of the largest kernels count */
@@ -447,7 +532,7 @@ static double naive_attention_workspace_bytes(const struct layer_division *d,
     if (!need.input && !need.weight) per_score = 2 * element + (d->attention_dropout ? 1 : 0);
     if (d->writes_softmax) per_score += 2 * 4; /* a gradient in fp32 and what it becomes */
     return d->score_count * per_score +
-           (double)d->tokens * (double)(d->qkv_width + d->query_width) * element;
+           (double)d->attention_tokens * (double)(d->qkv_width + d->query_width) * element;
 }
 
 /* Around attention under context parallelism: queries, keys, values and output, or their gradients,
@@ -472,7 +557,7 @@ static double context_workspace_bytes(const struct layer_division *d, struct gra
     case CONTEXT_KIND_COUNT:
         ballast_bug("context parallelism of no kind");
     }
-    return (double)d->tokens * ((double)(d->qkv_width + d->query_width) + columns) *
+    return (double)d->attention_tokens * ((double)(d->qkv_width + d->query_width) + columns) *
            (double)d->element_bytes;
 }
 
@@ -490,8 +575,10 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
     case LAYER_VISION_BLOCK:
     case LAYER_LANGUAGE_BLOCK:
     case LAYER_DIFFUSION_BLOCK:
+    case LAYER_JOINT_BLOCK:
+    case LAYER_SINGLE_BLOCK:
         return larger(
-            tokens * block_workspace_columns(&d, need) * element,
+            (double)d.attention_tokens * block_workspace_columns(&d, need) * element,
             larger(naive_attention_workspace_bytes(&d, need), context_workspace_bytes(&d, need)));
     case LAYER_CONNECTOR: {
         /* the gathered encoder output, or the gradients around the first linear layer */
@@ -547,6 +634,8 @@ double layer_output_bytes(const struct model *model, int64_t layer_index,
         break;
     case LAYER_LATENT_EMBEDDING:
     case LAYER_DIFFUSION_BLOCK:
+    case LAYER_JOINT_BLOCK:
+    case LAYER_SINGLE_BLOCK:
         tokens =
             shape->video_tokens > 0
                 ? shape->video_tokens + (d.module->text_hidden > 0 ? shape->language_tokens : 0)

@@ -52,6 +52,7 @@
 #include "sim/model/diffusion_layers.h"
 #include "sim/model/layer_adapters.h"
 #include "sim/model/layer_attention.h"
+#include "sim/model/layer_block.h"
 #include "sim/model/layer_emitter.h"
 
 void operator_list_free(struct operator_list *list) {
@@ -66,116 +67,6 @@ void operator_list_push(struct operator_list *list, struct operator_work work) {
             memory_realloc(list->operators, (size_t)list->capacity * sizeof *list->operators);
     }
     list->operators[list->count++] = work;
-}
-
-/* ---- transformer block ---- */
-
-/* Two sums of squares per token, of queries and of keys, when the norm spans heads of other ranks.
- */
-static void qk_norm(struct emitter *e, enum operator_pass pass) {
-    const struct layer_division *d = e->d;
-    const struct module *m = d->module;
-    if (!m->qk_norm) return;
-    if (!m->qk_norm_per_head)
-        emit_collective(e, "qk norm all-reduce", OPERATOR_ALL_REDUCE, pass,
-                        2.0 * 4.0 * (double)d->tokens);
-    emit_formed_stream(e, "qk norm", OPERATOR_NORM, emit_form_of_norm(m->qk_norm_kind), pass,
-                       pass == PASS_FORWARD ? 2 : 3, d->tokens, d->query_width + d->kv_width);
-}
-
-static void rotary(struct emitter *e, enum operator_pass pass) {
-    const struct layer_division *d = e->d;
-    if (d->module->position == POSITION_ROTARY)
-        emit_formed_stream(e, "rotary", OPERATOR_ELEMENTWISE, FORM_ROTARY, pass, 2, d->tokens,
-                           d->query_width + d->kv_width);
-}
-
-/* Reads what the up matmul wrote and writes what the down matmul reads; its backward reads both
- * gradients' tensors and writes the first. */
-static void activation(struct emitter *e, enum operator_pass pass) {
-    const struct layer_division *d = e->d;
-    static const enum operator_form forms[] = {
-        [FFN_GELU] = FORM_GELU,   [FFN_QUICK_GELU] = FORM_QUICK_GELU, [FFN_SWIGLU] = FORM_SWIGLU,
-        [FFN_RELU2] = FORM_RELU2, [FFN_GELU_NEW] = FORM_GELU_NEW,
-    };
-    _Static_assert(sizeof forms / sizeof forms[0] == FFN_KIND_COUNT, "a form per activation");
-    emit_formed_stream(
-        e, "activation", OPERATOR_ELEMENTWISE, forms[d->module->ffn], pass, 1, d->tokens,
-        pass == PASS_FORWARD ? d->up_width + d->ffn_width : 2 * d->up_width + d->ffn_width);
-}
-
-static void block_forward(struct emitter *e) {
-    const struct layer_division *d = e->d;
-    const int64_t hidden = d->module->hidden;
-    block_modulation_forward(e);
-    emit_enter_forward(e, &emitter_attention_half);
-    emit_cast(e, "qkv cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
-    emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->qkv_width, hidden);
-    emit_adapters_forward(e, ADAPTER_OF_QKV);
-    qk_norm(e, PASS_FORWARD);
-    rotary(e, PASS_FORWARD);
-    attention_unpad(d, PASS_FORWARD, e->activation, e->out);
-    context_exchange_before(d, PASS_FORWARD, e->out); /* a ring stands right before attention */
-    core_attention(d, PASS_FORWARD, e->activation, e->out);
-    context_exchange_after(d, PASS_FORWARD, e->activation, e->out);
-    emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
-    emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    emit_adapters_forward(e, ADAPTER_OF_PROJ);
-    emit_leave_forward(e, &emitter_attention_half);
-
-    if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_forward(e);
-
-    emit_enter_forward(e, &emitter_mlp_half);
-    emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
-    emit_linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
-    emit_adapters_forward(e, ADAPTER_OF_UP);
-    activation(e, PASS_FORWARD);
-    emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
-    emit_linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    emit_adapters_forward(e, ADAPTER_OF_DOWN);
-    emit_leave_forward(e, &emitter_mlp_half);
-}
-
-/* The gradients inside a block are needed whenever it runs backward at all: the weights of its
- * lowest norm ask for them even if nothing below is trainable. */
-static void block_backward(struct emitter *e) {
-    const struct layer_division *d = e->d;
-    const int64_t hidden = d->module->hidden;
-    emit_leave_backward(e, &emitter_mlp_half);
-    emit_adapters_backward(e, ADAPTER_OF_DOWN);
-    emit_cast(e, "down cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
-    emit_cast_again(e, "down operand", CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
-    emit_linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
-    activation(e, PASS_BACKWARD);
-    emit_adapters_backward(e, ADAPTER_OF_UP);
-    emit_linear_gradients(e, &emitter_mlp_half);
-    emit_cast(e, "up cast", PASS_BACKWARD, CAST_OF_ACTIVATION, d->tokens, d->up_width);
-    emit_cast_again(e, "up operand", CAST_OF_NORM, d->tokens, hidden);
-    emit_column_backward(e, &emitter_mlp_half, "up", e->matmul, d->up_width);
-    emit_enter_backward(e, &emitter_mlp_half);
-
-    if (d->kind == LAYER_DIFFUSION_BLOCK) cross_attention_backward(e);
-
-    emit_leave_backward(e, &emitter_attention_half);
-    emit_adapters_backward(e, ADAPTER_OF_PROJ);
-    emit_cast(e, "proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
-    emit_cast_again(e, "proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
-    emit_linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    emit_linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    context_exchange_before(d, PASS_BACKWARD, e->out);
-    core_attention(d, PASS_BACKWARD, e->activation, e->out);
-    attention_unpad(d, PASS_BACKWARD, e->activation, e->out);
-    context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
-    rotary(e, PASS_BACKWARD);
-    qk_norm(e, PASS_BACKWARD);
-    emit_adapters_backward(e, ADAPTER_OF_QKV);
-    emit_linear_gradients(e, &emitter_attention_half);
-    emit_cast(e, "qkv cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, d->qkv_width);
-    emit_cast_again(e, "qkv operand", CAST_OF_NORM, d->tokens, hidden);
-    emit_column_backward(e, &emitter_attention_half, "qkv", e->matmul, d->qkv_width);
-    emit_enter_backward(e, &emitter_attention_half);
-    block_modulation_backward(e);
 }
 
 /* ---- patch embedding ---- */
@@ -431,6 +322,8 @@ static const struct {
     [LAYER_TEXT_PROJECTION] = { text_projection_forward, text_projection_backward },
     [LAYER_LATENT_EMBEDDING] = { latent_embedding_forward, latent_embedding_backward },
     [LAYER_DIFFUSION_BLOCK] = { block_forward, block_backward },
+    [LAYER_JOINT_BLOCK] = { joint_block_forward, joint_block_backward },
+    [LAYER_SINGLE_BLOCK] = { single_block_forward, single_block_backward },
     [LAYER_DIFFUSION_HEAD] = { diffusion_head_forward, diffusion_head_backward },
 };
 _Static_assert(sizeof layer_passes / sizeof layer_passes[0] == LAYER_KIND_COUNT, "a row per kind");
@@ -544,33 +437,10 @@ static void forward_until_needed(struct operator_list *out, int64_t first) {
 static void without_projections(struct operator_list *out, int64_t first) {
     int64_t kept = first;
     for (int64_t i = first; i < out->count; i++)
-        if (strcmp(out->operators[i].name, "qkv") != 0) out->operators[kept++] = out->operators[i];
+        if (strcmp(out->operators[i].name, "qkv") != 0 &&
+            strcmp(out->operators[i].name, "text qkv") != 0)
+            out->operators[kept++] = out->operators[i];
     out->count = kept;
-}
-
-/* torchtitan's policy counts the matmuls q, k, v, proj, gate, up, down and keeps the outputs of the
- * odd ones, of attention and of reduce-scatters; all else runs again until every kept tensor is
- * back, so never down. With fp8 it counts them too: a policy sees aten.mm on Float8Tensor operands,
- * and its runs in fp8 take as much memory as those in bf16 (76.8 and 77.0 GiB, 61.8 and 62.0;
- * pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md). */
-static void block_selective_forward(struct emitter *e) {
-    const struct layer_division *d = e->d;
-    const int64_t hidden = d->module->hidden;
-    const bool gated = d->up_width > d->ffn_width;
-    emit_enter_forward(e, &emitter_attention_half);
-    emit_cast(e, "qkv cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
-    emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->kv_width, hidden);
-    qk_norm(e, PASS_FORWARD);
-    rotary(e, PASS_FORWARD);
-    emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
-    emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    emit_leave_forward(e, &emitter_attention_half);
-    emit_enter_forward(e, &emitter_mlp_half);
-    emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
-    if (gated) emit_linear_forward(e, "up", e->matmul, d->tokens, d->ffn_width, hidden);
-    activation(e, PASS_FORWARD);
-    emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
-    if (d->module->branch_norm) emit_branch_forward(e, &emitter_mlp_half);
 }
 
 void layer_recompute_operators(const struct model *model, int64_t layer_index,
@@ -592,7 +462,7 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
         return;
     }
     case RECOMPUTE_SELECTIVE:
-        if (split->recompute_style == RECOMPUTE_OPERATORS) {
+        if (block_recomputes_operators(split, model->layers[layer_index].kind)) {
             const struct layer_division d = layer_division_make(model, layer_index, shape, split);
             struct emitter e = emitter_of(model, &d, shape, need, out);
             if (d.tokens > 0) block_selective_forward(&e);

@@ -12,7 +12,9 @@
  * adds its cross attention, h(q + 2v) + qh, and in place of the norms' own parameters a table of 6h
  * for the modulation (adaLN-single: Chen et al. 2023, PixArt-alpha, arXiv 2310.00426, section 2.3;
  * the layer behind it is shared by all blocks and counts with the latent embedding; DiT's own
- * blocks have each such a layer instead, (h + 1) 6h, and its head one of (h + 1) 2h). FLOPs follow
+ * blocks have each such a layer instead, (h + 1) 6h, and its head one of (h + 1) 2h). A joint block
+ * is two such blocks without cross attention, a single block one with a gate for both branches,
+ * (h + 1) 3h, and one bias behind them. FLOPs follow
  * Narayanan et al. 2021, appendix A, with the real q, v, u, f, and with half of the attention under
  * a causal mask.
  */
@@ -35,6 +37,8 @@ const char *layer_kind_name(enum layer_kind kind) {
         [LAYER_TEXT_PROJECTION] = "text projection",
         [LAYER_LATENT_EMBEDDING] = "latent embedding",
         [LAYER_DIFFUSION_BLOCK] = "diffusion block",
+        [LAYER_JOINT_BLOCK] = "joint block",
+        [LAYER_SINGLE_BLOCK] = "single block",
         [LAYER_DIFFUSION_HEAD] = "diffusion head",
     };
     _Static_assert(sizeof names / sizeof names[0] == LAYER_KIND_COUNT, "a name per layer kind");
@@ -61,6 +65,7 @@ enum token_axis layer_kind_axis(enum layer_kind kind) {
         [LAYER_LANGUAGE_BLOCK] = TOKENS_LANGUAGE,  [LAYER_HEAD] = TOKENS_LANGUAGE,
         [LAYER_TEXT_PROJECTION] = TOKENS_LANGUAGE, [LAYER_LATENT_EMBEDDING] = TOKENS_VIDEO,
         [LAYER_DIFFUSION_BLOCK] = TOKENS_VIDEO,    [LAYER_DIFFUSION_HEAD] = TOKENS_VIDEO,
+        [LAYER_JOINT_BLOCK] = TOKENS_VIDEO,        [LAYER_SINGLE_BLOCK] = TOKENS_VIDEO,
     };
     _Static_assert(sizeof axes / sizeof axes[0] == LAYER_KIND_COUNT, "an axis per layer kind");
     ballast_check(kind < LAYER_KIND_COUNT);
@@ -68,8 +73,15 @@ enum token_axis layer_kind_axis(enum layer_kind kind) {
 }
 
 bool layer_kind_is_block(enum layer_kind kind) {
-    return kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK ||
-           kind == LAYER_DIFFUSION_BLOCK;
+    return kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK || layer_kind_diffuses(kind);
+}
+
+bool layer_kind_joins_text(enum layer_kind kind) {
+    return kind == LAYER_JOINT_BLOCK || kind == LAYER_SINGLE_BLOCK;
+}
+
+bool layer_kind_diffuses(enum layer_kind kind) {
+    return kind == LAYER_DIFFUSION_BLOCK || layer_kind_joins_text(kind);
 }
 
 const char *ffn_kind_name(enum ffn_kind kind) {
@@ -220,6 +232,12 @@ int64_t model_clip_tokens(const struct model *model, int64_t clip_ms) {
            (m->image_height / step);
 }
 
+double model_clip_text_pairs(const struct model *model, double clip_tokens, double text_tokens) {
+    const struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
+    if (m->text_attention == TEXT_ATTENTION_CROSS) return clip_tokens * text_tokens;
+    return clip_tokens > 0 ? (2 * clip_tokens + text_tokens) * text_tokens : 0;
+}
+
 /* ---- parameters ---- */
 
 static int64_t norm_parameters(const struct module *module, int64_t width) {
@@ -239,8 +257,9 @@ static int64_t block_parameters(const struct layer_division *d) {
     const struct module *m = d->module;
     int64_t count = m->hidden * (d->qkv_width + d->query_width + d->up_width + d->ffn_width);
     if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
-    if (m->linear_bias) count += d->up_width + 2 * m->hidden;
-    if (d->kind != LAYER_DIFFUSION_BLOCK)
+    /* of a single block's projection and down, which are one, too */
+    if (m->linear_bias) count += d->up_width + (d->kind == LAYER_SINGLE_BLOCK ? 1 : 2) * m->hidden;
+    if (!layer_kind_diffuses(d->kind))
         count += (m->branch_norm ? 4 : 2) * norm_parameters(m, m->hidden);
     count += qk_norm_parameters(d);
     if (m->layer_scale) count += 2 * m->hidden;
@@ -260,7 +279,7 @@ static int64_t cross_attention_parameters(const struct layer_division *d) {
  * shift, scale and gate of both branches, or the layer that makes them. */
 static int64_t modulation_parameters(const struct layer_division *d) {
     const int64_t hidden = d->module->hidden;
-    return d->module->modulation == MODULATION_SHARED ? 6 * hidden
+    return d->module->modulation == MODULATION_SHARED ? modulation_vectors(d->kind) * hidden
                                                       : (hidden + 1) * d->modulation_width;
 }
 
@@ -270,22 +289,48 @@ static int64_t head_modulation_parameters(const struct layer_division *d) {
     return 2 * hidden * (d->module->modulation == MODULATION_SHARED ? 1 : hidden + 1);
 }
 
-static int64_t text_projection_parameters(const struct module *m) {
+/* Two biased layers: of sines of a number, or of a vector. */
+static int64_t embedding_parameters(int64_t in, int64_t hidden) {
+    return (in + 1) * hidden + (hidden + 1) * hidden;
+}
+
+/* Blocks of the decoder's shape with norms that have weights and two gates from the timestep and
+ * the text's mean, for which either passes two layers. */
+static int64_t text_refiner_parameters(const struct layer_division *d) {
+    const struct module *m = d->module;
+    if (m->text_refiner_blocks == 0) return 0;
+    struct module plain = *m;
+    plain.norm = NORM_LAYER;
+    plain.qk_norm = false;
+    struct layer_division block = *d;
+    block.module = &plain;
+    const int64_t gates = 2 * m->hidden * (m->hidden + 1);
+    return embedding_parameters(TIMESTEP_FREQUENCIES, m->hidden) +
+           embedding_parameters(m->text_hidden, m->hidden) +
+           m->text_refiner_blocks * (block_parameters(&block) + gates);
+}
+
+static int64_t text_projection_parameters(const struct layer_division *d) {
+    const struct module *m = d->module;
     struct module text = { .norm = m->text_norm };
     const int64_t bias = m->linear_bias ? 1 : 0;
     return (m->text_encoded ? 0 : norm_parameters(&text, m->text_hidden)) +
            (m->text_hidden + bias) * m->hidden +
-           (m->text_projection == TEXT_PROJECTION_MLP ? (m->hidden + bias) * m->hidden
-                                                      : norm_parameters(m, m->hidden));
+           (m->text_projection == TEXT_PROJECTION_MLP    ? (m->hidden + bias) * m->hidden
+            : m->text_projection == TEXT_PROJECTION_NORM ? norm_parameters(m, m->hidden)
+                                                         : 0) +
+           text_refiner_parameters(d);
 }
 
-/* Two biased layers over sines of the timestep, and one to the six vectors that all blocks
- * share. */
+/* Two biased layers over sines of the timestep, two over those of the guidance and two over the
+ * pooled text where there are such, and one to the six vectors that all blocks share. */
 static int64_t timestep_parameters(const struct layer_division *d) {
-    const int64_t hidden = d->module->hidden;
-    const bool shared = d->module->modulation == MODULATION_SHARED;
-    return (TIMESTEP_FREQUENCIES + 1) * hidden + (hidden + 1) * hidden +
-           (shared ? (hidden + 1) * d->modulation_width : 0);
+    const struct module *m = d->module;
+    const bool shared = m->modulation == MODULATION_SHARED;
+    return (m->guidance ? 2 : 1) * embedding_parameters(TIMESTEP_FREQUENCIES, m->hidden) +
+           (m->pooled_text_hidden > 0 ? embedding_parameters(m->pooled_text_hidden, m->hidden)
+                                      : 0) +
+           (shared ? (m->hidden + 1) * d->modulation_width : 0);
 }
 
 static int64_t connector_parameters(const struct module *m) {
@@ -314,8 +359,12 @@ static int64_t division_parameters(const struct layer_division *d, bool tied_hea
         return block_parameters(d);
     case LAYER_DIFFUSION_BLOCK:
         return block_parameters(d) + cross_attention_parameters(d) + modulation_parameters(d);
+    case LAYER_JOINT_BLOCK:
+        return 2 * (block_parameters(d) + modulation_parameters(d));
+    case LAYER_SINGLE_BLOCK:
+        return block_parameters(d) + modulation_parameters(d);
     case LAYER_TEXT_PROJECTION:
-        return text_projection_parameters(m);
+        return text_projection_parameters(d);
     case LAYER_LATENT_EMBEDDING:
         return (module_patch_width(m) + (m->patch_bias ? 1 : 0)) * m->hidden + positions +
                timestep_parameters(d);
@@ -448,10 +497,21 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
         attention = 4.0 * (d.square_sum + d.cross_square_sum) * (double)d.query_width;
         text = 2.0 * (double)d.text_tokens * (double)m->hidden * (double)(2 * d.kv_width);
         break;
+    case LAYER_JOINT_BLOCK:
+    case LAYER_SINGLE_BLOCK: {
+        const double block =
+            (double)m->hidden * (double)(d.qkv_width + d.query_width + d.up_width + d.ffn_width);
+        weights = block;
+        attention = 4.0 * d.square_sum * (double)d.query_width;
+        if (d.kind == LAYER_JOINT_BLOCK) text = 2.0 * (double)d.text_tokens * block;
+        break;
+    }
     case LAYER_TEXT_PROJECTION:
         weights = (double)m->text_hidden * (double)m->hidden;
         if (m->text_projection == TEXT_PROJECTION_MLP)
             weights += (double)m->hidden * (double)m->hidden;
+        weights += (double)m->text_refiner_blocks * (double)m->hidden *
+                   (double)(d.qkv_width + d.query_width + d.up_width + d.ffn_width);
         break;
     case LAYER_LATENT_EMBEDDING:
     case LAYER_DIFFUSION_HEAD:

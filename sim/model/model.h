@@ -11,7 +11,8 @@
  *
  *     text projection, latent embedding, diffusion blocks, diffusion head
  *
- * Without a language model the text comes encoded, or there is none and no text projection.
+ * Without a language model the text comes encoded, or there is none and no text projection. Blocks
+ * that attend to video and text at once are joint blocks, then single blocks (layer_block.c).
  *
  * Layers of one kind are equal: they emit the same operators for the same batch, split and gradient
  * need, so each kind is priced once.
@@ -49,8 +50,12 @@ enum ffn_kind { FFN_GELU, FFN_QUICK_GELU, FFN_SWIGLU, FFN_RELU2, FFN_GELU_NEW, F
  * and a table in each (adaLN-single), or a layer in each (DiT's adaLN-Zero). */
 enum modulation_kind { MODULATION_SHARED, MODULATION_BLOCK, MODULATION_KIND_COUNT };
 /* What takes encoded text to a diffusion decoder's width: a linear layer and a norm (Movie Gen), or
- * two linear layers with a GELU between them (PixArt-alpha, Wan 2.1). */
-enum text_projection_kind { TEXT_PROJECTION_NORM, TEXT_PROJECTION_MLP };
+ * two linear layers with a GELU between them (PixArt-alpha, Wan 2.1), or a linear layer alone
+ * (Flux). */
+enum text_projection_kind { TEXT_PROJECTION_NORM, TEXT_PROJECTION_MLP, TEXT_PROJECTION_LINEAR };
+/* How a diffusion decoder's blocks attend to the text: by cross attention, or to video and text
+ * joined (Stable Diffusion 3, Flux, HunyuanVideo). */
+enum text_attention { TEXT_ATTENTION_CROSS, TEXT_ATTENTION_JOINT };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
@@ -128,8 +133,18 @@ struct module {
     int64_t frames_per_second;
     enum modulation_kind modulation;
     /* Of the language model that encodes the text, or of states that come encoded; 0: blocks
-     * without cross attention. */
+     * without text. */
     int64_t text_hidden;
+    enum text_attention text_attention;
+    /* With joint attention: the first so many of the blocks have weights of their own for the
+     * text, the others one set for both. */
+    int64_t double_stream_blocks;
+    /* Blocks that the text passes before it meets the video (HunyuanVideo's token refiner). */
+    int64_t text_refiner_blocks;
+    /* Of one vector a sample beside the text's states (CLIP's), which two linear layers add to the
+     * timestep's; 0: none. Guidance adds a number by two more, as the timestep itself. */
+    int64_t pooled_text_hidden;
+    bool guidance;
     bool text_encoded; /* its last norm was run with it */
     enum norm_kind text_norm;
     enum text_projection_kind text_projection;
@@ -147,6 +162,8 @@ enum layer_kind {
     LAYER_TEXT_PROJECTION /* final norm of the text encoder, enum text_projection_kind */,
     LAYER_LATENT_EMBEDDING /* patches of the noised latent; modulation from the timestep */,
     LAYER_DIFFUSION_BLOCK,
+    LAYER_JOINT_BLOCK /* video and text in one attention, by weights of their own */,
+    LAYER_SINGLE_BLOCK /* in one sequence, attention beside the feed-forward network */,
     LAYER_DIFFUSION_HEAD /* final norm, linear to latent patches, loss */,
     LAYER_KIND_COUNT
 };
@@ -194,7 +211,9 @@ struct batch_shape {
     int64_t video_clips;
     int64_t video_tokens;
     double video_square_sum; /* sum of squared clip lengths */
-    double cross_square_sum; /* sum over clips of video tokens x the tokens of its text */
+    /* sum over clips of the pairs of query and key that its text of t tokens adds to the v^2 of its
+     * v tokens: v t of cross attention, 2 v t + t^2 where both attend to both */
+    double cross_square_sum;
 };
 
 /* Core attention: one fused kernel whose scores never reach HBM, or a batched matmul, a softmax and
@@ -319,6 +338,9 @@ extern const char *const module_role_names[MODULE_ROLE_COUNT + 1];
 #define MODULE_ROLE_LIST "vision, connector, language, diffusion_decoder"
 enum token_axis layer_kind_axis(enum layer_kind kind);
 bool layer_kind_is_block(enum layer_kind kind); /* a transformer block */
+/* A block of a diffusion decoder; one whose attention is over video and text joined. */
+bool layer_kind_diffuses(enum layer_kind kind);
+bool layer_kind_joins_text(enum layer_kind kind);
 const char *ffn_kind_name(enum ffn_kind kind);
 const char *attention_kind_name(enum attention_kind kind);
 const char *context_kind_name(enum context_kind kind);
@@ -345,6 +367,8 @@ double batch_shape_squares(const struct batch_shape *shape, enum token_axis axis
  * latent_frames in time (rounded up) and by latent_pixels along each side, in patches. At least one
  * frame; 0 for a clip of 0 ms. */
 int64_t model_clip_tokens(const struct model *model, int64_t clip_ms);
+/* What a clip adds to cross_square_sum. */
+double model_clip_text_pairs(const struct model *model, double clip_tokens, double text_tokens);
 
 /* ---- counting ---- */
 /* Exact, biases, norms, class token and position table included. A tied head counts with the token
@@ -385,7 +409,7 @@ void layer_operators(const struct model *model, int64_t layer_index,
                      enum pass_set set, struct gradient_need need, struct operator_list *out);
 
 /* The core attention alone, as it stands in the list of layer_operators(): consecutive operators
- * there, one with flash attention, and the only ones that depend on more than the token count. No
+ * there, one with flash attention, and the only ones that depend on more than the token counts. No
  * exchange between ranks is among them. A diffusion block has that of its cross attention too, in
  * the order of the pass. Nothing for layers other than transformer blocks. */
 void layer_attention_operators(const struct model *model, int64_t layer_index,
@@ -423,7 +447,7 @@ struct saved_tensor {
     double bytes;
     bool core_attention; /* dropped by selective recomputation */
 };
-enum { LAYER_SAVED_TENSOR_LIMIT = 48 };
+enum { LAYER_SAVED_TENSOR_LIMIT = 96 };
 /* Fills at most LAYER_SAVED_TENSOR_LIMIT tensors kept without recomputation; returns how many. A
  * layer that runs no backward keeps none, a frozen one only what its input gradient asks for. */
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,

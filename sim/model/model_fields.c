@@ -13,7 +13,8 @@ static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL
 /* As the blocks', and then as enum norm_kind counts them. */
 static const char *const qk_norm_kind_choices[] = { "as-norm", "layer", "rms", "layer-no-bias",
                                                     NULL };
-static const char *const text_projection_choices[] = { "norm", "mlp", NULL };
+static const char *const text_projection_choices[] = { "norm", "mlp", "linear", NULL };
+static const char *const text_attention_choices[] = { "cross", "joint", NULL };
 /* None, and then as enum norm_kind counts them. */
 static const char *const input_norm_choices[] = { "none", "layer", "rms", "layer-no-bias", NULL };
 static const char *const inner_choices[] = { "none", "language", "vision", NULL };
@@ -109,9 +110,29 @@ static const struct field module_fields[] = {
       "attention",
       NULL },
     { "text_projection", FIELD_CHOICE, AT(module.text_projection), 0, 0, "\"norm\"", "",
-      "diffusion decoder: what takes the text to its width: a linear layer and a norm, or two "
-      "linear layers with a GELU between them",
+      "diffusion decoder: what takes the text to its width: a linear layer and a norm, two linear "
+      "layers with a GELU between them, or a linear layer alone",
       text_projection_choices },
+    { "text_attention", FIELD_CHOICE, AT(module.text_attention), 0, 0, "\"cross\"", "",
+      "diffusion decoder: cross attention to the text in each block, or video and text joined in "
+      "one attention (Flux, HunyuanVideo)",
+      text_attention_choices },
+    { "double_stream_blocks", FIELD_COUNT, AT(module.double_stream_blocks), 0, 1e4, "null", "",
+      "diffusion decoder with joint attention: the first so many blocks have weights of their own "
+      "for the text, the others one set for both and attention beside the feed-forward network; "
+      "null: all have their own",
+      NULL },
+    { "text_refiner_blocks", FIELD_COUNT, AT(module.text_refiner_blocks), 0, 1e3, "0", "",
+      "diffusion decoder: blocks of its shape that the text passes alone at first (HunyuanVideo)",
+      NULL },
+    { "pooled_text_hidden", FIELD_COUNT, AT(module.pooled_text_hidden), 0, 1e6, "0", "",
+      "diffusion decoder: width of one vector of the whole text, which two linear layers add to "
+      "the timestep (CLIP's); 0: none",
+      NULL },
+    { "guidance", FIELD_BOOL, AT(module.guidance), 0, 0, "false", "",
+      "diffusion decoder: the strength of guidance is embedded as the timestep is (distilled "
+      "models)",
+      NULL },
     { "min_pixels", FIELD_COUNT, AT(module.min_pixels), 1, 1e9, "null", "pixels",
       "vision encoder of free resolution: smallest area of an image; null: 3136, Qwen2-VL's",
       NULL },

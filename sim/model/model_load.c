@@ -206,6 +206,25 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
     return true;
 }
 
+/* Of its blocks, which hold weights of their own for the text. */
+static bool resolve_streams(struct module *m, const struct module_place *place, struct error *err) {
+    const bool joint = m->text_attention == TEXT_ATTENTION_JOINT;
+    char text[160];
+    if (!joint && m->double_stream_blocks >= 0)
+        return mistake(place, "double_stream_blocks", err, NULL,
+                       "needs \"text_attention\" \"joint\"");
+    if (m->double_stream_blocks > m->layer_count) {
+        snprintf(text, sizeof text, "must be at most the %lld blocks, got %lld",
+                 (long long)m->layer_count, (long long)m->double_stream_blocks);
+        return mistake(place, "double_stream_blocks", err, NULL, text);
+    }
+    if (joint && m->modulation == MODULATION_SHARED)
+        return mistake(place, "modulation", err, "\"modulation\" \"block\"",
+                       "joint blocks with one modulation layer for all are not modelled");
+    if (m->double_stream_blocks < 0) m->double_stream_blocks = joint ? m->layer_count : 0;
+    return true;
+}
+
 static bool resolve_decoder(struct module *m, const struct module_place *place, struct error *err) {
     if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
     if (m->headless) return mistake(place, "headless", err, NULL, "belongs to a language model");
@@ -244,6 +263,7 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         return mistake(place, "position", err, "rows of the tables of height, width and time",
                        "learned positions of a diffusion decoder need \"position_count\"");
     m->vocabulary = 0;
+    if (!resolve_streams(m, place, err)) return false;
     if (m->image_height < 0) m->image_height = m->image_size;
     if (changes(place, "image_size") && !changes(place, "image_height") &&
         m->image_height != m->image_size)
@@ -265,14 +285,19 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
 /* Keys that only a diffusion decoder has. */
 static bool refuse_latent_keys(struct module *m, const struct module_place *place,
                                struct error *err) {
-    const char *key = m->latent_pixels > 0       ? "latent_pixels"
-                      : m->latent_frames > 0     ? "latent_frames"
-                      : m->frames_per_second > 0 ? "frames_per_second"
-                      : m->text_hidden > 0       ? "text_hidden"
-                      : m->modulation != 0       ? "modulation"
-                      : m->text_projection != 0  ? "text_projection"
-                      : m->image_height > 0      ? "image_height"
-                                                 : NULL;
+    const char *key = m->latent_pixels > 0           ? "latent_pixels"
+                      : m->latent_frames > 0         ? "latent_frames"
+                      : m->frames_per_second > 0     ? "frames_per_second"
+                      : m->text_hidden > 0           ? "text_hidden"
+                      : m->modulation != 0           ? "modulation"
+                      : m->text_projection != 0      ? "text_projection"
+                      : m->image_height > 0          ? "image_height"
+                      : m->text_attention != 0       ? "text_attention"
+                      : m->double_stream_blocks >= 0 ? "double_stream_blocks"
+                      : m->text_refiner_blocks > 0   ? "text_refiner_blocks"
+                      : m->pooled_text_hidden > 0    ? "pooled_text_hidden"
+                      : m->guidance                  ? "guidance"
+                                                     : NULL;
     if (key != NULL) return mistake(place, key, err, NULL, "belongs to a diffusion decoder");
     m->latent_pixels = m->latent_frames = m->frames_per_second = m->text_hidden = 0;
     m->image_height = m->image_size;
@@ -482,9 +507,28 @@ static void build_layers(struct arena *arena, struct model *model) {
         if (m[MODULE_DIFFUSION_DECODER].text_hidden > 0)
             add_layers(model, LAYER_TEXT_PROJECTION, MODULE_DIFFUSION_DECODER, 1);
         add_layers(model, LAYER_LATENT_EMBEDDING, MODULE_DIFFUSION_DECODER, 1);
-        add_layers(model, LAYER_DIFFUSION_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks);
+        const int64_t joint = m[MODULE_DIFFUSION_DECODER].double_stream_blocks;
+        if (m[MODULE_DIFFUSION_DECODER].text_attention == TEXT_ATTENTION_CROSS) {
+            add_layers(model, LAYER_DIFFUSION_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks);
+        } else {
+            add_layers(model, LAYER_JOINT_BLOCK, MODULE_DIFFUSION_DECODER, joint);
+            add_layers(model, LAYER_SINGLE_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks - joint);
+        }
         add_layers(model, LAYER_DIFFUSION_HEAD, MODULE_DIFFUSION_DECODER, 1);
     }
+}
+
+/* Of a decoder without text. */
+static bool check_text_keys(const struct loader *loader, const cJSON *node,
+                            const struct module *m) {
+    const char *key = m->text_attention == TEXT_ATTENTION_JOINT ? "text_attention"
+                      : m->text_refiner_blocks > 0              ? "text_refiner_blocks"
+                                                                : NULL;
+    if (key == NULL) return true;
+    const cJSON *given = cJSON_GetObjectItemCaseSensitive(node, key);
+    return json_error(loader->model_file, given != NULL ? given : node, loader->err,
+                      "give \"text_hidden\", or a language model that encodes the text",
+                      "\"%s\" of %s has no text", key, m->name);
 }
 
 static bool read_decoder(const struct loader *loader, const cJSON *node, struct model *model) {
@@ -494,6 +538,7 @@ static bool read_decoder(const struct loader *loader, const cJSON *node, struct 
     m->text_encoded = language->layer_count == 0;
     if (m->text_encoded) {
         m->text_hidden = m->text_hidden > 0 ? m->text_hidden : 0;
+        if (m->text_hidden == 0 && !check_text_keys(loader, node, m)) return false;
         if (m->text_hidden > 0 || m->text_projection == TEXT_PROJECTION_NORM) return true;
         const cJSON *projection = cJSON_GetObjectItemCaseSensitive(node, "text_projection");
         return json_error(loader->model_file, projection != NULL ? projection : node, loader->err,

@@ -54,7 +54,7 @@ struct pass_group {
     double block_bytes[RECOMPUTE_KIND_COUNT];
     int64_t forward_ns, backward_ns, copy_ns[RECOMPUTE_KIND_COUNT];
 };
-enum { PASS_GROUP_LIMIT = 3 };
+enum { PASS_GROUP_LIMIT = 4 };
 
 /* One sub-microbatch on one part, as the plan has it, for planners of iterations. */
 struct pass_cost {

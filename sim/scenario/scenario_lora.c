@@ -18,7 +18,9 @@ static const struct field lora_rows[] = {
       "\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"; of a diffusion decoder, in "
       "self and cross attention, also as Diffusers or Wan call them: \"to_q\" or \"q\", \"to_k\", "
       "\"to_v\", \"to_out.0\" or \"o\", \"ffn.net.0.proj\" or \"ffn.0\", \"ffn.net.2\" or "
-      "\"ffn.2\"; "
+      "\"ffn.2\"; where its attention joins video and text, of both streams, also "
+      "\"ff.net.0.proj\" "
+      "or \"proj_mlp\" and \"ff.net.2\" or \"proj_out\"; "
       "or \"all-linear\": every one with _proj that the blocks have; default [\"linear_qkv\"]",
       NULL },
 };
@@ -47,6 +49,10 @@ static const struct {
     { "to_out.0", ADAPTER_PROJ },
     { "ffn.net.0.proj", ADAPTER_UP },
     { "ffn.net.2", ADAPTER_DOWN },
+    { "ff.net.0.proj", ADAPTER_UP },
+    { "ff.net.2", ADAPTER_DOWN },
+    { "proj_mlp", ADAPTER_UP },
+    { "proj_out", ADAPTER_DOWN },
     { "q", ADAPTER_Q },
     { "k", ADAPTER_K },
     { "v", ADAPTER_V },

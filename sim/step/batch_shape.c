@@ -2,8 +2,8 @@
  *
  * Attention stays within a sequence: in the encoder that is a tile, or an image of native
  * resolution; in the language model a packed sample, or a padded row; in a diffusion decoder a
- * clip, which also attends to the text of its own sample. Where blocks have windows the squares are
- * those of the mean block.
+ * clip, which also attends to the text of its own sample, or together with it. Where blocks have
+ * windows the squares are those of the mean block.
  */
 #include "sim/step/batch_shape.h"
 
@@ -19,7 +19,7 @@ static void add_clips(struct batch_shape *shape, const struct model *model,
         shape->video_clips += tokens > 0;
         shape->video_tokens += (int64_t)tokens;
         shape->video_square_sum += tokens * tokens;
-        shape->cross_square_sum += tokens * text;
+        shape->cross_square_sum += model_clip_text_pairs(model, tokens, text);
     }
 }
 

@@ -111,7 +111,8 @@ static int64_t owner_count(const struct step_model *m, int64_t stage, int64_t ra
             const struct layer *layer = &model->layers[i];
             /* qkv, projection, up, down and two norms; a gate beside up */
             const bool gated = model->modules[layer->module_index].ffn == FFN_SWIGLU;
-            tensors += !layer_kind_is_block(layer->kind) ? 1 : gated ? 7 : 6;
+            const int64_t streams = layer->kind == LAYER_JOINT_BLOCK ? 2 : 1;
+            tensors += !layer_kind_is_block(layer->kind) ? 1 : streams * (gated ? 7 : 6);
         }
     return tensors < rank_count ? tensors : rank_count;
 }

@@ -254,7 +254,11 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
     const struct module *module =
         &model->modules[model->layers[table->layer_of_kind[kind]].module_index];
     if (module->frozen) *backward_ns -= ns_from_seconds(b->host_frozen_s);
-    const int64_t adapters = adapters_of_block(module);
+    if (kind == LAYER_JOINT_BLOCK) { /* two blocks around one attention */
+        *forward_ns *= 2;
+        *backward_ns *= 2;
+    }
+    const int64_t adapters = adapters_of_block(module, kind);
     *forward_ns += adapters * ns_from_seconds(ADAPTER_FORWARD * b->host_kernel_s);
     *backward_ns += adapters * ns_from_seconds(ADAPTER_BACKWARD * b->host_kernel_s / 2);
 }

@@ -11,9 +11,12 @@ int price_slot_paired_index(enum layer_kind kind) {
     switch (kind) {
     case LAYER_TOKEN_EMBEDDING:
     case LAYER_DIFFUSION_BLOCK:
+    case LAYER_JOINT_BLOCK: /* no decoder has both kinds */
         return 0;
     case LAYER_LATENT_EMBEDDING: /* what it sends has the text beside it */
         return 1;
+    case LAYER_SINGLE_BLOCK:
+        return 2;
     default:
         return -1;
     }
@@ -30,6 +33,8 @@ int price_slot_single_index(enum layer_kind kind) {
         [LAYER_DIFFUSION_HEAD] = 0,
         [LAYER_TOKEN_EMBEDDING] = -1,
         [LAYER_DIFFUSION_BLOCK] = -1,
+        [LAYER_JOINT_BLOCK] = -1,
+        [LAYER_SINGLE_BLOCK] = -1,
         [LAYER_LATENT_EMBEDDING] = -1,
     };
     return indices[kind];

@@ -65,7 +65,7 @@ struct memo_mark {
 };
 
 /* Kinds of an axis that depend on its tokens alone, and those that depend on a second count. */
-enum { SINGLE_KIND_LIMIT = 3, PAIRED_KIND_LIMIT = 2 };
+enum { SINGLE_KIND_LIMIT = 3, PAIRED_KIND_LIMIT = 3 };
 
 struct slot {
     struct kind_prices kinds[SINGLE_KIND_LIMIT];

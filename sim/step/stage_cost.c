@@ -306,17 +306,12 @@ static void replace_ruled_layers(const struct step_model *m, int64_t part,
     }
 }
 
-static bool is_block(enum layer_kind kind) {
-    return kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK ||
-           kind == LAYER_DIFFUSION_BLOCK;
-}
-
 /* Kinds of the part's blocks in the order of the groups of its passes. */
 static int32_t list_groups(const struct step_model *m, int64_t part,
                            enum layer_kind kinds[PASS_GROUP_LIMIT]) {
     int32_t count = 0;
     for (int k = 0; k < LAYER_KIND_COUNT; k++)
-        if (is_block((enum layer_kind)k) && m->layers[part * LAYER_KIND_COUNT + k] > 0)
+        if (layer_kind_is_block((enum layer_kind)k) && m->layers[part * LAYER_KIND_COUNT + k] > 0)
             kinds[count++] = (enum layer_kind)k;
     return count;
 }
@@ -446,7 +441,7 @@ void step_stage_cost_as(const struct step_model *m, int64_t part, const struct b
         const int64_t row = part * LAYER_KIND_COUNT + kind,
                       *recomputing = &m->recomputing[row * RECOMPUTE_KIND_COUNT];
         int64_t own[RECOMPUTE_KIND_COUNT];
-        const bool is_chosen = given && is_block(kind);
+        const bool is_chosen = given && layer_kind_is_block(kind);
         for (int how = 0; is_chosen && how < RECOMPUTE_KIND_COUNT; how++)
             own[how] = choice->blocks[group][how];
         group += is_chosen;

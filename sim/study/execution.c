@@ -341,6 +341,8 @@ static const char *part_layers(const struct execution *e, int64_t part, const ch
         [LAYER_TEXT_PROJECTION] = "text projection",
         [LAYER_LATENT_EMBEDDING] = "latent embedding",
         [LAYER_DIFFUSION_BLOCK] = "diffusion",
+        [LAYER_JOINT_BLOCK] = "joint",
+        [LAYER_SINGLE_BLOCK] = "single",
         [LAYER_DIFFUSION_HEAD] = "diffusion head",
     };
     const struct model *model = e->scenario->model;

@@ -15,7 +15,9 @@ static double matmul_parameters(const struct model *model, int64_t layer) {
     if (model->layers[layer].kind == LAYER_HEAD) return hidden * (double)m->vocabulary;
     if (!layer_kind_is_block(model->layers[layer].kind)) return 0;
     const double matrices = m->ffn == FFN_SWIGLU ? 3 : 2;
-    return hidden * (4 * (double)m->heads * (double)m->head_dim + matrices * (double)m->ffn_hidden);
+    const double streams = model->layers[layer].kind == LAYER_JOINT_BLOCK ? 2 : 1;
+    return streams * hidden *
+           (4 * (double)m->heads * (double)m->head_dim + matrices * (double)m->ffn_hidden);
 }
 
 static bool cumulative_plan(const struct planner_oracle *oracle, const void *parameters,

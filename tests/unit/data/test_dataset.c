@@ -91,7 +91,7 @@ static void unknown_names(void **state) {
                        "  hint: did you mean 'omnibal-real'?";
     assert_string_equal(err.text, want);
     assert_null(dataset_load(SCENARIOS, "zzzz", NULL, &err));
-    if (strstr(err.text, "hint: there are: clips-81, ") == NULL) fail_msg("got %s", err.text);
+    if (strstr(err.text, "hint: there are: captioned-images, clips-129, ") == NULL) fail_msg("got %s", err.text);
     assert_null(dataset_load("/nonexistent", "x", NULL, &err));
     assert_string_equal(err.text, "no data set \"x\" in /nonexistent/datasets");
     assert_null(dataset_load(SCENARIOS, "./README.md", NULL, &err));

@@ -233,6 +233,15 @@ static void test_shape_of_clips(void **state) {
     struct batch_shape mean = batch_shape_mean((struct batch_shape[]){ packed, padded }, 2);
     assert_int_equal(mean.video_tokens, 73728 + 36864);
     assert_true(mean.cross_square_sum == (packed.cross_square_sum + padded.cross_square_sum) / 2);
+    /* Joined, text and video attend to both; without a clip there is nothing to join. */
+    model = model_load(arena, SCENARIOS, "flux.1-dev", &err);
+    assert_non_null(model);
+    uint32_t images[] = { 1, 1, 0 };
+    dataset.clip_ms = images;
+    packed = batch_shape_of_group(model, &dataset, all, 3, true);
+    assert_int_equal(packed.video_tokens, 2 * 4096);
+    assert_true(packed.video_square_sum + packed.cross_square_sum == 4196. * 4196 + 4396. * 4396);
+    dataset.clip_ms = clip_ms;
     /* Without a decoder the clips are nothing. */
     model = model_load(arena, SCENARIOS, "llama3-8b", &err);
     assert_int_equal(batch_shape_of_group(model, &dataset, all, 3, true).video_tokens, 0);

@@ -31,6 +31,10 @@ static const char *const setups[][6] = {
     { "layout.tp=4", "model=t2v-s", "dataset=mmtrail-2m", EVEN, NULL },
     { "model=t2v-s", "dataset=mmtrail-2m", "layout.cp=4", "layout.tp=2", EVEN, NULL },
     { "model=t2v-s", "dataset=mmtrail-2m", "layout.cp=2", "training.attention=naive", EVEN, NULL },
+    { "model=hunyuanvideo", "dataset=mmtrail-2m", "layout.tp=4", EVEN, NULL },
+    { "model=flux.1-dev", "dataset=mmtrail-2m", "layout.cp=2", "layout.tp=2", EVEN, NULL },
+    { "model=flux.1-dev", "dataset=mmtrail-2m", "training.attention=naive", "layout.tp=2", EVEN,
+      NULL },
     { "layout.tp=8", "model={\"name\":\"t2v-l\",\"frozen\":[\"language\"]}", "dataset=mmtrail-2m",
       EVEN, NULL },
 };

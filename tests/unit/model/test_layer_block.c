@@ -1,0 +1,288 @@
+/* test_layer_block.c - blocks whose attention joins video and text: parameters of published
+ * checkpoints, operators and their order, work and memory against closed forms. */
+#include "tests/unit/model/operators_fixture.h"
+
+#include <math.h>
+
+enum { H = 3072, F = 4 * H, VIDEO = 4096, TEXT = 512 };
+
+/* Two images with a text each. */
+static struct batch_shape images(void) {
+    const double v = VIDEO, t = TEXT;
+    return (struct batch_shape){ .samples = 2,
+                                 .language_tokens = 2 * TEXT,
+                                 .useful_language_tokens = 2 * TEXT,
+                                 .language_square_sum = 2 * t * t,
+                                 .video_clips = 2,
+                                 .video_tokens = 2 * VIDEO,
+                                 .video_square_sum = 2 * v * v,
+                                 .cross_square_sum = 2 * (2 * v * t + t * t) };
+}
+
+static void test_parameters(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *flux = fixture_model(arena, "flux.1-dev");
+    assert_int_equal(model_parameters(flux), 11901408320);
+    assert_int_equal(model_parameters(fixture_model(arena, "hunyuanvideo")), 12821012544);
+    const int64_t h = H, f = F;
+    const int64_t joint = fixture_layer(flux, LAYER_JOINT_BLOCK),
+                  single = fixture_layer(flux, LAYER_SINGLE_BLOCK);
+    const int64_t block = 4 * h * h + 2 * h * f + 3 * h + h + f + h + 2 * 128;
+    assert_int_equal(model_layer_parameters(flux, joint), 2 * (block + 6 * h * (h + 1)));
+    assert_int_equal(model_layer_parameters(flux, single), block - h + 3 * h * (h + 1));
+    /* Matrices and the modulation's columns are halved, norms and biases of rows are not. */
+    assert_int_equal(layer_rank_parameters(flux, joint, 2),
+                     2 * ((4 * h * h + 2 * h * f + 3 * h + f + 6 * h * (h + 1)) / 2 + 2 * h + 256));
+    assert_int_equal(layer_rank_parameters(flux, single, 2),
+                     (4 * h * h + 2 * h * f + 3 * h + f + 3 * h * (h + 1)) / 2 + h + 256);
+    int64_t joint_count = 0, single_count = 0;
+    for (int64_t i = 0; i < flux->layer_count; i++) {
+        joint_count += flux->layers[i].kind == LAYER_JOINT_BLOCK;
+        single_count += flux->layers[i].kind == LAYER_SINGLE_BLOCK;
+    }
+    assert_true(joint_count == 19 && single_count == 38);
+    arena_destroy(arena);
+}
+
+/* ---- order of operators ---- */
+
+static const struct {
+    const char *what;
+    enum layer_kind kind;
+    int64_t tp;
+    bool sp;
+    enum pass_set set;
+    const char *want;
+} sequence_cases[] = {
+    { "joint", LAYER_JOINT_BLOCK, 1, false, PASS_SET_FORWARD,
+      "modulation f, text modulation f, attention norm f, qkv f, qk norm f, text attention norm f, "
+      "text qkv f, text qk norm f, rotary f, joined streams f, attention f, proj f, "
+      "attention residual f, text proj f, text attention residual f, mlp norm f, up f, "
+      "activation f, down f, mlp residual f, text mlp norm f, text up f, text activation f, "
+      "text down f, text mlp residual f" },
+    { "joint, backward", LAYER_JOINT_BLOCK, 1, false, PASS_SET_BACKWARD,
+      "text mlp residual b, text down i, text down w, text activation b, text up i, text up w, "
+      "text mlp norm b, text mlp residual gradient b, mlp residual b, down i, down w, "
+      "activation b, up i, up w, mlp norm b, mlp residual gradient b, text attention residual b, "
+      "text proj i, text proj w, attention residual b, proj i, proj w, attention b, "
+      "joined streams b, rotary b, text qk norm b, text qkv i, text qkv w, text attention norm b, "
+      "text attention residual gradient b, qk norm b, qkv i, qkv w, attention norm b, "
+      "attention residual gradient b, text modulation i, text modulation w, modulation i, "
+      "modulation w" },
+    { "single", LAYER_SINGLE_BLOCK, 1, false, PASS_SET_FORWARD,
+      "modulation f, attention norm f, qkv and up f, qk norm f, rotary f, attention f, "
+      "activation f, joined branches f, proj and down f, attention residual f" },
+    { "single, SP", LAYER_SINGLE_BLOCK, 4, true, PASS_SET_FORWARD,
+      "modulation f, modulation all-gather f, attention norm f, attention all-gather f, "
+      "qkv and up f, qk norm f, rotary f, attention f, activation f, joined branches f, "
+      "proj and down f, attention reduce-scatter f, attention residual f" },
+    { "single, backward", LAYER_SINGLE_BLOCK, 1, false, PASS_SET_BACKWARD,
+      "attention residual b, proj and down i, proj and down w, joined branches b, activation b, "
+      "attention b, rotary b, qk norm b, qkv and up i, qkv and up w, attention norm b, "
+      "attention residual gradient b, modulation i, modulation w" },
+};
+
+static void test_sequences(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    for (size_t i = 0; i < sizeof sequence_cases / sizeof sequence_cases[0]; i++) {
+        struct operator_list list = operators_of(
+            m, sequence_cases[i].kind, &shape, split_of(sequence_cases[i].tp, sequence_cases[i].sp),
+            sequence_cases[i].set, both);
+        char text[4096];
+        sequence_of(&list, text, sizeof text);
+        if (strcmp(text, sequence_cases[i].want) != 0)
+            fail_msg("%s:\n got %s\nwant %s", sequence_cases[i].what, text, sequence_cases[i].want);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* Under sequence parallelism each stream is gathered by itself, as large as it is. */
+static void test_streams_are_gathered_apart(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    struct operator_list list =
+        operators_of(m, LAYER_JOINT_BLOCK, &shape, split_of(4, true), PASS_SET_FORWARD, both);
+    expect_bytes("video", find_operator(&list, "mlp all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 2 * VIDEO * H);
+    expect_bytes("text", find_operator(&list, "text mlp all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 2 * TEXT * H);
+    expect_bytes("norm of a shard",
+                 find_operator(&list, "text mlp norm", PASS_FORWARD)->memory_bytes,
+                 2.0 * 2 * 2 * TEXT / 4 * H);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* ---- work ---- */
+
+static void expect_flop(const char *what, double got, double want) {
+    if (fabs(got - want) > 1e-9 * want) fail_msg("%s: got %.17g, want %.17g", what, got, want);
+}
+
+static void test_work(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    const double h = H, f = F, both_streams = VIDEO + TEXT, block = 4 * h * h + 2 * h * f;
+    const double want = 2 * 2 * both_streams * block + 4 * 2 * both_streams * both_streams * h;
+    const enum layer_kind kinds[] = { LAYER_JOINT_BLOCK, LAYER_SINGLE_BLOCK };
+    for (int k = 0; k < 2; k++) {
+        const int64_t layer = fixture_layer(m, kinds[k]);
+        expect_flop("model", model_layer_flop(m, layer, &shape), want);
+        expect_bytes("sent", layer_output_bytes(m, layer, &shape), 2 * 2 * both_streams * h);
+        /* All of it by one rank, and on each of four the whole text beside a quarter of the video
+         * and a quarter of the pairs. */
+        for (int64_t cp = 1; cp <= 4; cp += 3) {
+            struct tensor_split split = split_of(1, false);
+            split.cp = cp;
+            split.context = CONTEXT_ALL_TO_ALL;
+            struct operator_list list =
+                operators_of(m, kinds[k], &shape, split, PASS_SET_FORWARD, both);
+            double matmuls = 0, attention = 0;
+            for (int64_t i = 0; i < list.count; i++) {
+                const struct operator_work *work = &list.operators[i];
+                if (work->kind == OPERATOR_MATMUL && work->m > 1) matmuls += work->flop;
+                if (work->kind == OPERATOR_ATTENTION) attention += work->flop;
+                if (work->kind == OPERATOR_ATTENTION)
+                    expect_bytes("tokens", work->token_sum,
+                                 2 * ((double)VIDEO / (double)cp + TEXT));
+                if (strcmp(work->name, "query all-to-all") == 0)
+                    expect_bytes("exchange", work->network_bytes, 2.0 * 2 * VIDEO / 4 * h);
+            }
+            expect_flop("matmuls", matmuls, 2 * 2 * ((double)VIDEO / (double)cp + TEXT) * block);
+            expect_flop("attention", attention,
+                        4 * 2 * both_streams * both_streams * h / (double)cp);
+            operator_list_free(&list);
+        }
+    }
+    arena_destroy(arena);
+}
+
+/* A batch without text is one stream; without a clip there is nothing to run. */
+static void test_without_text(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    struct batch_shape shape = images();
+    shape.language_tokens = 0;
+    shape.cross_square_sum = 0;
+    struct operator_list list =
+        operators_of(m, LAYER_JOINT_BLOCK, &shape, split_of(1, false), PASS_SET_FORWARD, both);
+    for (int64_t i = 0; i < list.count; i++)
+        if (strncmp(list.operators[i].name, "text", 4) == 0 ||
+            strcmp(list.operators[i].name, "joined streams") == 0)
+            fail_msg("%s", list.operators[i].name);
+    assert_int_equal(find_operator(&list, "qkv", PASS_FORWARD)->m, 2 * VIDEO);
+    operator_list_free(&list);
+    struct batch_shape words = images();
+    words.video_tokens = 0;
+    words.video_square_sum = words.cross_square_sum = 0;
+    list = operators_of(m, LAYER_SINGLE_BLOCK, &words, split_of(1, false), PASS_SET_FORWARD, both);
+    assert_int_equal(list.count, 0);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* ---- memory ---- */
+
+static void test_memory(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    const struct tensor_split split = split_of(1, false);
+    const int64_t joint = fixture_layer(m, LAYER_JOINT_BLOCK),
+                  single = fixture_layer(m, LAYER_SINGLE_BLOCK);
+    const double tokens = 2 * (VIDEO + TEXT), h = H, f = F;
+    /* inputs of two norms and of qkv and up, both branches, queries and keys before their norm, q,
+     * k, v, attention's result; up, activation */
+    const double columns = 6 * h + 2 * h + 3 * h + h + 2 * f, statistics = 2 * 8;
+    expect_bytes("joint", layer_saved_bytes(m, joint, &shape, &split, RECOMPUTE_NONE),
+                 tokens * (2 * columns + statistics + 4 * 24));
+    /* inputs of one norm and of both matmuls, one branch */
+    const double beside = h + h + (h + f) + h + 2 * h + 3 * h + h + f;
+    expect_bytes("single", layer_saved_bytes(m, single, &shape, &split, RECOMPUTE_NONE),
+                 tokens * (2 * beside + 8 + 4 * 24));
+    expect_bytes("joint input", layer_saved_bytes(m, joint, &shape, &split, RECOMPUTE_FULL),
+                 2 * tokens * h);
+    expect_bytes("single input", layer_saved_bytes(m, single, &shape, &split, RECOMPUTE_FULL),
+                 2 * tokens * h);
+    arena_destroy(arena);
+}
+
+/* ---- adapters ---- */
+
+/* Diffusers' scripts put them beside q, k, v and the projection of either stream; a single block
+ * has no projection of its own. */
+static void test_adapters(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model m = *fixture_model(arena, "flux.1-dev");
+    struct module *decoder = &m.modules[MODULE_DIFFUSION_DECODER];
+    decoder->frozen = true;
+    decoder->adapter_rank = 16;
+    decoder->adapter_targets =
+        1u << ADAPTER_Q | 1u << ADAPTER_K | 1u << ADAPTER_V | 1u << ADAPTER_PROJ;
+    const int64_t joint = fixture_layer(&m, LAYER_JOINT_BLOCK),
+                  single = fixture_layer(&m, LAYER_SINGLE_BLOCK);
+    const int64_t one = 16 * (H + H);
+    assert_int_equal(model_layer_trained_parameters(&m, joint), 2 * 4 * one);
+    assert_int_equal(model_layer_trained_parameters(&m, single), 3 * one);
+    decoder->adapter_targets = 1u << ADAPTER_DOWN;
+    assert_int_equal(model_layer_trained_parameters(&m, joint), 2 * 16 * (F + H));
+    assert_int_equal(model_layer_trained_parameters(&m, single), 16 * (F + H + H));
+    const struct batch_shape shape = images();
+    struct operator_list list = operators_of(&m, LAYER_SINGLE_BLOCK, &shape, split_of(1, false),
+                                             PASS_SET_BACKWARD, model_gradient_need(&m, single));
+    assert_int_equal(find_operator(&list, "down adapter A", PASS_WEIGHT_GRADIENT)->n, F + H);
+    assert_null(find_operator(&list, "qkv and up", PASS_WEIGHT_GRADIENT));
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* ---- what a stack keeps or runs again ---- */
+
+/* torchtitan's selective policy knows ordinary blocks alone: nothing is dropped, nothing runs
+ * again. */
+static void test_selective_operators(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    struct tensor_split split = split_of(1, false);
+    split.recompute_style = RECOMPUTE_OPERATORS;
+    const enum layer_kind kinds[] = { LAYER_JOINT_BLOCK, LAYER_SINGLE_BLOCK };
+    for (int k = 0; k < 2; k++) {
+        const int64_t layer = fixture_layer(m, kinds[k]);
+        struct operator_list list = { 0 };
+        layer_recompute_operators(m, layer, &shape, &split, RECOMPUTE_SELECTIVE, both, &list);
+        assert_int_equal(list.count, 0);
+        operator_list_free(&list);
+        const double kept = layer_saved_bytes(m, layer, &shape, &split, RECOMPUTE_NONE);
+        assert_true(kept > 0 &&
+                    layer_saved_bytes(m, layer, &shape, &split, RECOMPUTE_SELECTIVE) == kept);
+    }
+    arena_destroy(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_streams_are_gathered_apart),
+        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_without_text),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_adapters),
+        cmocka_unit_test(test_selective_operators),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
