@@ -73,6 +73,12 @@ const char *huggingface_text(const cJSON *object, const char *key, const char *f
     return cJSON_IsString(node) ? node->valuestring : fallback;
 }
 
+bool huggingface_refuse(struct huggingface_config *c, const char *key, const char *why,
+                        const char *hint) {
+    const cJSON *root = json_root(c->json), *node = cJSON_GetObjectItemCaseSensitive(root, key);
+    return json_error(c->json, node != NULL ? node : root, c->err, hint, "%s", why);
+}
+
 const char *huggingface_module_name(const cJSON *object, const char *model_type) {
     const char *name = huggingface_text(object, "_name_or_path", "");
     return name[0] != '\0' ? name : model_type;

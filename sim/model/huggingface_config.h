@@ -33,6 +33,9 @@ bool huggingface_check_heads(struct huggingface_config *c, const cJSON *object,
                              const char *heads_key, int64_t heads, const char *width_key,
                              int64_t width);
 const char *huggingface_text(const cJSON *object, const char *key, const char *fallback);
+/* False, with `why` at the key of the outermost object (the object where it is missing). */
+bool huggingface_refuse(struct huggingface_config *c, const char *key, const char *why,
+                        const char *hint);
 /* "_name_or_path", which whole dumps of a config leave empty, or else the type. */
 const char *huggingface_module_name(const cJSON *object, const char *model_type);
 /* Puts `assumed` into the notes, as defaults of `model_type`, and forgets it. */
@@ -77,5 +80,8 @@ const char *const *huggingface_vision_types(void);
 bool huggingface_knows_diffusion(const char *class_name);
 /* The decoder as an object of a model file; NULL after an error. */
 cJSON *huggingface_diffusion_module(struct huggingface_config *c);
+/* The same of a class with joint attention: huggingface_joint.c. */
+bool huggingface_knows_joint(const char *class_name);
+cJSON *huggingface_joint_module(struct huggingface_config *c);
 
 #endif

@@ -1,5 +1,6 @@
 /* huggingface_diffusion.c - diffusion transformers of video from a config.json, which say
- * "_class_name" where others say "model_type".
+ * "_class_name" where others say "model_type"; those of joint attention are in
+ * huggingface_joint.c.
  *
  * Wan 2.1 and 2.2 (Wan-Video/Wan2.1 wan/modules/model.py), in the keys of Diffusers
  * (WanTransformer3DModel) and of their makers (WanModel). Neither says what a latent stands for: the
@@ -27,7 +28,11 @@ struct decoder {
 };
 
 const char *const *huggingface_class_names(void) {
-    static const char *const names[] = { "WanTransformer3DModel", makers_class, NULL };
+    static const char *const names[] = {
+        "WanTransformer3DModel",       makers_class,
+        "FluxTransformer2DModel",      "HunyuanVideoTransformer3DModel",
+        "QwenImageTransformer2DModel", NULL
+    };
     return names;
 }
 
@@ -35,12 +40,6 @@ bool huggingface_knows_diffusion(const char *class_name) {
     for (const char *const *name = huggingface_class_names(); *name != NULL; name++)
         if (strcmp(class_name, *name) == 0) return true;
     return false;
-}
-
-static bool refuse(struct huggingface_config *c, const char *key, const char *why,
-                   const char *hint) {
-    const cJSON *root = json_root(c->json), *node = cJSON_GetObjectItemCaseSensitive(root, key);
-    return json_error(c->json, node != NULL ? node : root, c->err, hint, "%s", why);
 }
 
 static const char from_text[] = "models of Wan that make video from text alone can be imported";
@@ -55,7 +54,8 @@ static bool check_patch(struct huggingface_config *c, const cJSON *root) {
         const cJSON *side = cJSON_GetArrayItem(patch, i);
         same = cJSON_IsNumber(side) && side->valuedouble == want[i];
     }
-    return same || refuse(c, "patch_size", "only patches of [1, 2, 2] are modelled", NULL);
+    return same ||
+           huggingface_refuse(c, "patch_size", "only patches of [1, 2, 2] are modelled", NULL);
 }
 
 /* What an image-to-video model has besides. */
@@ -65,20 +65,21 @@ static bool check_conditions(struct huggingface_config *c, const cJSON *root, in
                                               "pos_embed_seq_len" };
     for (size_t i = 0; i < sizeof image_keys / sizeof image_keys[0]; i++)
         if (huggingface_key(root, image_keys[i]) != NULL)
-            return refuse(c, image_keys[i], "attention to an image is not modelled", from_text);
+            return huggingface_refuse(c, image_keys[i], "attention to an image is not modelled",
+                                      from_text);
     const char *type = huggingface_text(root, "model_type", "t2v");
     if (strcmp(type, "t2v") != 0 && strcmp(type, "ti2v") != 0)
-        return refuse(c, "model_type",
-                      arena_format(c->arena, "models of type \"%.40s\" are not modelled", type),
-                      from_text);
+        return huggingface_refuse(
+            c, "model_type",
+            arena_format(c->arena, "models of type \"%.40s\" are not modelled", type), from_text);
     if (in_channels != out_channels)
-        return refuse(c, huggingface_key(root, "in_dim") != NULL ? "in_dim" : "in_channels",
-                      "latents of a condition beside those of the video are not modelled",
-                      from_text);
+        return huggingface_refuse(
+            c, huggingface_key(root, "in_dim") != NULL ? "in_dim" : "in_channels",
+            "latents of a condition beside those of the video are not modelled", from_text);
     bool crossed;
     if (!huggingface_flag(c, root, "cross_attn_norm", true, &crossed)) return false;
-    return crossed ||
-           refuse(c, "cross_attn_norm", "cross attention without its norm is not modelled", NULL);
+    return crossed || huggingface_refuse(c, "cross_attn_norm",
+                                         "cross attention without its norm is not modelled", NULL);
 }
 
 /* Norms of queries and keys over all heads, or none; attention to the whole clip. */
@@ -88,16 +89,17 @@ static bool check_attention(struct huggingface_config *c, const cJSON *root, boo
     *normed = norm == NULL || cJSON_IsTrue(norm) ||
               (cJSON_IsString(norm) && strcmp(norm->valuestring, "rms_norm_across_heads") == 0);
     if (!*normed && !cJSON_IsNull(norm) && !cJSON_IsFalse(norm))
-        return refuse(c, "qk_norm", "this norm of queries and keys is not modelled",
-                      makers ? "true and false are" : "\"rms_norm_across_heads\" and null are");
+        return huggingface_refuse(c, "qk_norm", "this norm of queries and keys is not modelled",
+                                  makers ? "true and false are"
+                                         : "\"rms_norm_across_heads\" and null are");
     const cJSON *window = huggingface_key(root, "window_size"), *side;
     cJSON_ArrayForEach(side, window) {
         if (!cJSON_IsNumber(side) || side->valuedouble != -1)
-            return refuse(c, "window_size", "attention within a window is not modelled",
-                          "[-1, -1] is: to the whole clip");
+            return huggingface_refuse(c, "window_size", "attention within a window is not modelled",
+                                      "[-1, -1] is: to the whole clip");
     }
     return window == NULL || cJSON_IsArray(window) ||
-           refuse(c, "window_size", "must be a list of two numbers", NULL);
+           huggingface_refuse(c, "window_size", "must be a list of two numbers", NULL);
 }
 
 static bool read_decoder(struct huggingface_config *c, const cJSON *root, struct decoder *d) {
@@ -124,19 +126,22 @@ static bool read_decoder(struct huggingface_config *c, const cJSON *root, struct
         d->hidden = d->heads * d->head_dim;
     }
     if (frequencies != 256)
-        return refuse(c, "freq_dim", "a timestep is modelled as 256 sines and cosines", NULL);
+        return huggingface_refuse(c, "freq_dim", "a timestep is modelled as 256 sines and cosines",
+                                  NULL);
     if (!check_patch(c, root) || !check_conditions(c, root, d->channels, out_channels) ||
         !check_attention(c, root, makers, &d->normed))
         return false;
     for (size_t i = 0; i < sizeof autoencoders / sizeof autoencoders[0]; i++)
         if (autoencoders[i].channels == d->channels) d->autoencoder = &autoencoders[i];
     return d->autoencoder != NULL ||
-           refuse(c, in_key, "no autoencoder of so many channels is known: 16 and 48 are", NULL);
+           huggingface_refuse(c, in_key,
+                              "no autoencoder of so many channels is known: 16 and 48 are", NULL);
 }
 
 cJSON *huggingface_diffusion_module(struct huggingface_config *c) {
     const cJSON *root = json_root(c->json);
     const char *class_name = huggingface_text(root, "_class_name", "");
+    if (huggingface_knows_joint(class_name)) return huggingface_joint_module(c);
     struct decoder d = { 0 };
     if (!read_decoder(c, root, &d)) return NULL;
     huggingface_note_defaults(c, class_name);

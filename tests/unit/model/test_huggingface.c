@@ -53,6 +53,9 @@ static const struct {
     { "wan2.1-t2v-1.3b", 1418996800, 1418996800, "wan2.1-t2v-1.3b" },
     { "wan2.1-t2v-14b", 14288491584, 14288491584, "wan2.1-t2v-14b" },
     { "wan2.2-ti2v-5b", 4999787712, 4999787712, "wan2.2-ti2v-5b" },
+    { "flux.1-dev", 11901408320, 11901408320, "flux.1-dev" },
+    { "hunyuanvideo", 12821012544, 12821012544, "hunyuanvideo" },
+    { "qwen-image", 20430397504, 20430401088, "qwen-image" }, /* the norm of the text */
 };
 
 static int64_t left_out(const struct huggingface_model *m) {
@@ -162,8 +165,25 @@ static void what_is_not_modelled_is_refused(void **state) {
     } cases[] = {
         { "[]", "is an object" },
         { "{}", "\"model_type\" is missing" },
-        { "{ \"_class_name\": \"FluxTransformer2DModel\" }",
-          "models of class \"FluxTransformer2DModel\" are not modelled" },
+        { "{ \"_class_name\": \"SD3Transformer2DModel\" }",
+          "models of class \"SD3Transformer2DModel\" are not modelled" },
+        { "{ \"_class_name\": \"FluxTransformer2DModel\", \"in_channels\": 66 }",
+          "must hold 2 x 2 latents" },
+        { "{ \"_class_name\": \"FluxTransformer2DModel\", \"in_channels\": 384, "
+          "\"out_channels\": 64 }",
+          "latents of a condition beside those that are made are not modelled" },
+        { "{ \"_class_name\": \"QwenImageTransformer2DModel\", \"patch_size\": 4 }",
+          "only patches of 2 x 2 latents are modelled" },
+        { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", \"patch_size_t\": 2 }",
+          "only patches of 2 x 2 latents are modelled" },
+        { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", "
+          "\"image_condition_type\": \"token_replace\" }",
+          "a model that is given an image is not modelled" },
+        { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", "
+          "\"qk_norm\": \"layer_norm\" }",
+          "this norm of queries and keys is not modelled" },
+        { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", \"mlp_ratio\": -1 }",
+          "must be a number above 0 and up to 64" },
         { "{ \"_class_name\": 3 }", "must be a text" },
         { "{ \"_class_name\": \"WanTransformer3DModel\" }", "\"num_layers\" is missing" },
         { "{ " WAN ", \"image_dim\": 1280 }", "attention to an image is not modelled" },
