@@ -4,7 +4,8 @@
  * The shape's columns are the decoder's and seq_len the tokens of one sample's latents, an image's
  * or a clip's. Latents and text come encoded, as published runs have them. With text the decoder is
  * one of Wan's or PixArt's kind: cross attention, one layer of the timestep for all blocks, rotary
- * positions. Without it is DiT's own (Peebles and Xie 2022, arXiv 2212.09748): a layer of the
+ * positions; where the row or a list says how many blocks have weights for the text, of Flux's: video
+ * and text in one attention, a layer of the timestep in each block. Without it is DiT's own (Peebles and Xie 2022, arXiv 2212.09748): a layer of the
  * timestep in each block, a table of positions.
  *
  * A scenario knows clips by their milliseconds: here one frame is one token, and there are a
@@ -17,8 +18,9 @@
 #include "sim/study/measured_words.h"
 
 enum {
-    USUAL_TEXT_TOKENS = 512, /* Wan 2.1, text_len of wan/modules/model.py */
-    TEXT_HIDDEN = 4096,      /* T5-XXL and UMT5-XXL */
+    USUAL_TEXT_TOKENS = 512,  /* Wan 2.1, text_len of wan/modules/model.py */
+    TEXT_HIDDEN = 4096,       /* T5-XXL and UMT5-XXL */
+    POOLED_TEXT_HIDDEN = 768, /* CLIP-L */
     LATENT_PIXELS = 8,
     PATCH_LATENTS = 2,
     LATENT_CHANNELS = 16,
@@ -30,20 +32,14 @@ bool measured_is_diffusion(const struct measured_run *run) {
 }
 
 /* Names of models, in plain form: blocks that hold a second set of weights for the text's tokens,
- * which attend together with the latents'; convolutions. */
-static const char *const two_stream_names[] = { "flux",
-                                                "mmdit",
-                                                "mm-dit",
-                                                "sd3",
-                                                "stable-diffusion-3",
-                                                "cogvideox",
-                                                "hunyuanvideo",
-                                                "hunyuan-video",
-                                                "qwen-image",
-                                                "mochi",
-                                                "auraflow",
-                                                "hidream",
-                                                NULL };
+ * which attend together with the latents'; such blocks of other kinds (one set of weights with two
+ * norms, two widths, experts); convolutions. */
+static const char *const two_stream_names[] = {
+    "flux",         "mmdit",         "mm-dit",     "sd3", "stable-diffusion-3",
+    "hunyuanvideo", "hunyuan-video", "qwen-image", NULL
+};
+static const char *const other_stream_names[] = { "cogvideox", "mochi", "auraflow", "hidream",
+                                                  NULL };
 static const char *const convolution_names[] = { "sdxl",
                                                  "sd-xl",
                                                  "sd-1",
@@ -105,7 +101,7 @@ struct measured_doubt measured_doubt_diffusion(struct arena *arena,
                                                const struct measured_run *run) {
     if (!measured_is_diffusion(run)) return (struct measured_doubt){ SKIP_NOTHING, "", "" };
     const char *plain = measured_plain(arena, run->model);
-    if (is_named(plain, two_stream_names))
+    if (is_named(plain, other_stream_names))
         return (struct measured_doubt){ SKIP_TWO_STREAMS, "model", run->model };
     if (is_named(plain, convolution_names))
         return (struct measured_doubt){ SKIP_ARCHITECTURE, "model", run->model };
@@ -114,6 +110,11 @@ struct measured_doubt measured_doubt_diffusion(struct arena *arena,
     if (encodes_online(run->notes))
         return (struct measured_doubt){ SKIP_ENCODER_IN_STEP, "notes", run->notes };
     return (struct measured_doubt){ SKIP_NOTHING, "", "" };
+}
+
+bool measured_lacks_streams(struct arena *arena, const struct measured_run *run) {
+    return measured_is_diffusion(run) && run->double_stream_blocks < 0 &&
+           is_named(measured_plain(arena, run->model), two_stream_names);
 }
 
 void measured_choose_text(struct measured_row *row) {
@@ -125,24 +126,32 @@ void measured_choose_text(struct measured_row *row) {
 
 void measured_add_decoder(cJSON *definition, struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    const bool text = r->text_len > 0;
+    const bool text = r->text_len > 0, joint = text && r->double_stream_blocks >= 0;
     cJSON *decoder = cJSON_AddObjectToObject(definition, "diffusion_decoder");
     cJSON_AddStringToObject(decoder, "name", "measured decoder");
     cJSON_AddStringToObject(decoder, "role", "diffusion_decoder");
     measured_add_shape(decoder, row);
     cJSON_AddStringToObject(decoder, "position", text ? "rotary" : "learned");
     if (!text) cJSON_AddNumberToObject(decoder, "position_count", (double)r->seq_len);
-    cJSON_AddStringToObject(decoder, "modulation", text ? "shared" : "block");
+    cJSON_AddStringToObject(decoder, "modulation", text && !joint ? "shared" : "block");
+    if (joint) {
+        cJSON_AddStringToObject(decoder, "text_attention", "joint");
+        cJSON_AddNumberToObject(decoder, "double_stream_blocks", (double)r->double_stream_blocks);
+        cJSON_AddNumberToObject(decoder, "pooled_text_hidden", POOLED_TEXT_HIDDEN);
+    }
     if (text) {
         cJSON_AddNumberToObject(decoder, "text_hidden", TEXT_HIDDEN);
-        cJSON_AddStringToObject(decoder, "text_projection", "mlp");
+        cJSON_AddStringToObject(decoder, "text_projection", joint ? "linear" : "mlp");
         if (r->qk_norm[0] != '\0' && strcmp(r->qk_norm, "none") != 0)
             cJSON_AddStringToObject(decoder, "qk_norm_kind", "rms");
     }
-    measured_row_note(row, text
-                               ? "decoder: rotary positions, one modulation layer for all blocks, "
-                                 "two of the text, of T5-XXL's width, RMS norms of queries and keys"
-                               : "decoder: a table of positions, a modulation layer in each block");
+    measured_row_note(row,
+                      joint  ? "decoder: rotary positions, a modulation layer in each block and "
+                               "stream, text of T5-XXL's width, a pooled vector of CLIP-L's, RMS "
+                               "norms of queries and keys"
+                      : text ? "decoder: rotary positions, one modulation layer for all blocks, "
+                               "two of the text, of T5-XXL's width, RMS norms of queries and keys"
+                             : "decoder: a table of positions, a modulation layer in each block");
     cJSON_AddNumberToObject(decoder, "patch_size", PATCH_LATENTS);
     cJSON_AddNumberToObject(decoder, "image_size", LATENT_PIXELS * PATCH_LATENTS);
     cJSON_AddNumberToObject(decoder, "channels", LATENT_CHANNELS);

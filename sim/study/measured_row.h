@@ -128,6 +128,8 @@ struct measured_doubt {
     const char *column, *cell;
 };
 struct measured_doubt measured_doubt_diffusion(struct arena *arena, const struct measured_run *run);
+/* Known by its name to hold weights for the text, and how many of its blocks do is not said. */
+bool measured_lacks_streams(struct arena *arena, const struct measured_run *run);
 void measured_choose_text(struct measured_row *row);
 void measured_add_decoder(cJSON *definition, struct measured_row *row);
 /* measured_document.c. Widths, norms, activation and biases of the row's blocks. */

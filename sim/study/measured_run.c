@@ -48,6 +48,7 @@ static const struct column {
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
     { "sample_len", COLUMN_COUNT, AT(sample_len), 1, 1e9 },
     { "text_len", COLUMN_COUNT, AT(text_len), 0, 1e6 },
+    { "double_stream_blocks", COLUMN_COUNT, AT(double_stream_blocks), 0, 1e4 },
     { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
     { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
     { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },

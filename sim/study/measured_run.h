@@ -29,7 +29,8 @@ struct measured_run {
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, seq_len, sample_len,
         micro_batch, grad_accum, global_batch, gpus_per_node, gpu_count, nics_per_node, tp, sp, cp,
         pp, vpp, ep, dp, zero_stage, zero_group, dropout, images_per_sample, image_merge,
-        iter_time_derived, lora_rank, precision_aware_optimizer, text_len, offload_blocks;
+        iter_time_derived, lora_rank, precision_aware_optimizer, text_len, double_stream_blocks,
+        offload_blocks;
     double nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };
 

@@ -36,7 +36,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_VISION] = "the vision encoder is not known",
     [SKIP_FEED_FORWARD] = "this kind of feed-forward layer is not simulated",
     [SKIP_TWO_STREAMS] =
-        "diffusion blocks with weights of their own for text (MMDiT) are not simulated",
+        "this kind of attention to video and text together is not simulated",
     [SKIP_ENCODER_IN_STEP] =
         "an autoencoder or text encoder in a diffusion model's step is not simulated",
     [SKIP_OFFLOAD] = "weights or an optimizer in host memory are not simulated",

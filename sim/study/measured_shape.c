@@ -15,7 +15,8 @@
  *   6. norms of queries and keys: as the families that have them.
  *
  * A diffusion transformer's public shapes are those of diffusion_shapes.csv, its activation is
- * GELU, it has no vocabulary, and no name tells its layers.
+ * GELU, it has no vocabulary, and no name tells its layers. Of one that is known by its name to hold
+ * weights for the text, list or row must say in how many blocks.
  */
 #include "sim/study/measured_row.h"
 
@@ -50,8 +51,9 @@ static void fill(int64_t *cell, int64_t value) {
 struct shape {
     const char *name, *ffn;
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim;
-    int64_t vocab, text_len; /* -1: a list without it */
-    int64_t tied;            /* whether embedding and head share a table; -1: not said */
+    int64_t vocab, text_len;      /* -1: a list without it */
+    int64_t tied;                 /* whether embedding and head share a table; -1: not said */
+    int64_t double_stream_blocks; /* -1: text by cross attention */
 };
 
 /* Of the models whose name the row's model holds: the longest name, of equal ones the first. */
@@ -75,7 +77,7 @@ static bool read_shipped(const struct measured_context *context, const char *nam
     *shape = (struct shape){ name,        ffn_kind_name(m->ffn), m->layer_count,
                              m->hidden,   m->ffn_hidden,         m->heads,
                              m->kv_heads, m->head_dim,           m->vocabulary,
-                             -1,          m->tied_embeddings };
+                             -1,          m->tied_embeddings,    -1 };
     return true;
 }
 
@@ -95,7 +97,8 @@ static bool read_listed(const struct csv *csv, const char *name, struct shape *s
                       { "head_dim", &shape->head_dim },
                       { "vocab", &shape->vocab },
                       { "text_len", &shape->text_len },
-                      { "tied", &shape->tied } };
+                      { "tied", &shape->tied },
+                      { "double_stream_blocks", &shape->double_stream_blocks } };
         for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
             *cells[i].value = -1;
             const int64_t column = csv_column(csv, cells[i].column);
@@ -163,15 +166,19 @@ static const char *fill_from_model(const struct measured_context *context,
                                    struct measured_run *run) {
     struct shape shape;
     const bool diffusion = measured_is_diffusion(run);
-    const bool whole = run->layers > 0 && run->hidden > 0 && run->ffn_hidden > 0 &&
-                       run->heads > 0 && run->kv_heads > 0 && run->head_dim > 0 &&
-                       (diffusion ? run->text_len >= 0 : run->vocab > 0) && run->ffn[0] != '\0';
+    const bool whole =
+        run->layers > 0 && run->hidden > 0 && run->ffn_hidden > 0 && run->heads > 0 &&
+        run->kv_heads > 0 && run->head_dim > 0 &&
+        (diffusion ? run->text_len >= 0 && run->double_stream_blocks >= 0 : run->vocab > 0) &&
+        run->ffn[0] != '\0';
     if (whole || !public_shape(context, run, &shape)) return NULL;
     if (run->text_len < 0) run->text_len = shape.text_len; /* of its kind, whatever the widths */
     if ((run->hidden > 0 && run->hidden != shape.hidden) ||
         (run->heads > 0 && run->heads != shape.heads) ||
         (run->ffn_hidden > 0 && run->ffn_hidden != shape.ffn_hidden))
         return NULL;
+    if (run->double_stream_blocks < 0 && (run->layers < 1 || run->layers == shape.layers))
+        run->double_stream_blocks = shape.double_stream_blocks;
     fill(&run->layers, shape.layers);
     fill(&run->hidden, shape.hidden);
     fill(&run->ffn_hidden, shape.ffn_hidden);
@@ -272,10 +279,9 @@ static const char *family_qk_norm(const struct measured_context *context, const 
     static const struct {
         const char *begins, *qk_norm;
     } families[] = {
-        { "qwen3", "head" },
-        { "gemma3", "head" },
-        { "olmo2", "all-heads" },
-        { "wan2", "all-heads" },
+        { "qwen3", "head" },     { "gemma3", "head" }, { "olmo2", "all-heads" },
+        { "wan2", "all-heads" }, { "flux1", "head" },   { "hunyuanvideo", "head" },
+        { "qwenimage", "head" },
     };
     const char *name = plain_name(context->arena, model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
@@ -306,6 +312,7 @@ const char *measured_shape_complete(const struct measured_context *context,
              arena_format(arena, "vision_model: %s, as the public model", encoder));
     }
     const bool diffusion = measured_is_diffusion(run);
+    if (measured_lacks_streams(arena, run)) return "double_stream_blocks";
     if (run->ffn[0] == '\0' && diffusion) {
         run->ffn = "gelu";
         note(notes, note_count, "ffn: gelu, as usual in diffusion transformers");

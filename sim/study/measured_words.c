@@ -135,6 +135,7 @@ static const struct column_name {
     { "vocab", "vocab-size vocabulary vocabulary-size" },
     { "seq_len", "seq seqlen seq-length sequence-length sequence-len context-length max-seq-len" },
     { "text_len", "text-tokens text-length text-seq-len context-tokens caption-tokens" },
+    { "double_stream_blocks", "double-blocks num-joint-layers num-double-layers joint-blocks" },
     { "hardware", "gpu gpu-type gpu-name gpu-model device device-name accelerator" },
     { "gpus_per_node", "nproc-per-node ngpus-per-node" },
     { "gpu_count", "gpus num-gpus n-gpus ngpus number-of-gpus world-size num-devices" },

@@ -40,6 +40,7 @@ static int compare_cases(const struct case_key *left, const struct case_key *rig
         { a->seq_len, b->seq_len },
         { a->sample_len, b->sample_len },
         { a->text_len, b->text_len },
+        { a->double_stream_blocks, b->double_stream_blocks },
         { a->gpu_count, b->gpu_count },
         { a->tp, b->tp },
         { a->pp, b->pp },

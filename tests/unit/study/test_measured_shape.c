@@ -52,7 +52,8 @@ static void test_diffusion_lines(void **state) {
     for (int64_t row = 0; row < csv->row_count; row++) {
         const char *name = csv_cell(csv, row, csv_column(csv, "name"));
         for (int64_t column = 0; column < csv->column_count; column++)
-            if (csv_cell(csv, row, column)[0] == '\0')
+            if (csv_cell(csv, row, column)[0] == '\0' &&
+                column != csv_column(csv, "double_stream_blocks"))
                 fail_msg("%s: %s is empty", name, csv->header[column]);
         if (count_of(csv, row, "heads") * count_of(csv, row, "head_dim") !=
             count_of(csv, row, "hidden"))
