@@ -375,6 +375,14 @@ static const char *kind_title(struct arena *arena, const char *name, int64_t ste
 static void write_plot(struct gnuplot *g, struct arena *arena, const struct tally *t) {
     const double size = t->done > 200 ? 0.5 : 1;
     const char *separator = "plot ";
+    /* Below the points: a wide one covers those beside it. */
+    if (t->fitting > 0 && t->bands) {
+        fprintf(g->script,
+                "%s$bands with lines lw 6 lc rgb '#F3B38A' title 'error band: time and cost err "
+                "alike'",
+                separator);
+        separator = ", ";
+    }
     if (t->of_kind[OUT_OF_MEMORY] > 0) {
         fprintf(g->script,
                 "%s$points%d with points pt 2 ps %g lw 1.2 lc rgb '#8A8A8A' title 'out of memory'",
@@ -403,10 +411,6 @@ static void write_plot(struct gnuplot *g, struct arena *arena, const struct tall
         fputc('\n', g->script);
         return;
     }
-    if (t->bands)
-        fputs(", $bands with lines lw 6 lc rgb '#F3B38A' title 'error band: "
-              "time and cost err alike'",
-              g->script);
     fprintf(
         g->script,
         ", $front with lines lw 2 lc rgb '#D55E00' notitle,"

@@ -6,114 +6,8 @@
 #include <string.h>
 #include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
+#include "sim/replay/job_data.h"
 #include "sim/scenario/scenario_fields.h"
-
-/* Encoders of fixed tiles have no price for anything else. */
-static bool check_resolution(const struct job *job, struct error *err) {
-    const struct scenario *s = job->scenario;
-    if (job->dataset->vision_patches == NULL || !s->fixed_tiles) return true;
-    error_set(err,
-              "data set \"%s\" has images of native resolution, the encoder of model \"%s\" takes "
-              "tiles of %ld pixels only",
-              job->dataset->name, s->model->name,
-              (long)s->model->modules[MODULE_VISION].image_size);
-    return error_hint(err, "use vision_tiles instead of vision_patches, or image sizes with "
-                           "dataset.tiling \"internvl\"");
-}
-
-/* A diffusion decoder without video has nothing to do. */
-static bool check_video(const struct job *job, struct error *err) {
-    const struct model *model = job->scenario->model;
-    if (model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0 || job->dataset->clip_ms != NULL)
-        return true;
-    error_set(err, "data set \"%s\" has no video clips for the diffusion decoder of model \"%s\"",
-              job->dataset->name, model->name);
-    return error_hint(err, "give each sample's clip_ms, or take a language model alone");
-}
-
-static bool has_image_tiles(const struct dataset *d) {
-    int64_t tiles = 0;
-    for (int64_t i = 0; i < d->sample_count; i++)
-        tiles += d->samples[i].vision_tiles;
-    for (int64_t i = 0; i < d->part_count; i++)
-        tiles -= d->parts[i].dummy_tiles;
-    return tiles > 0 && d->vision_patches == NULL;
-}
-
-/* A decoder without a language model has its text encoded, or takes none. */
-static void note_encoded_text(struct job *job) {
-    const struct dataset *d = job->dataset;
-    const struct model *model = job->scenario->model;
-    const struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
-    if (decoder->layer_count == 0 || !decoder->text_encoded || d->clip_ms == NULL) return;
-    bool text = false;
-    for (int64_t i = 0; i < d->sample_count && !text; i++)
-        text = d->samples[i].language_tokens > 0;
-    if (text == (decoder->text_hidden > 0)) return;
-    job->data_notes[job->data_note_count++] =
-        arena_format(job->arena,
-                     text ? "data set \"%s\" has text, the decoder of model \"%s\" takes none "
-                            "(text_hidden): it is "
-                            "left out"
-                          : "data set \"%s\" has no text for the decoder of model \"%s\" to attend "
-                            "to (text_hidden)",
-                     d->name, model->name);
-}
-
-static void take_notes(struct job *job) {
-    const struct dataset *d = job->dataset;
-    const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 6);
-    for (int64_t i = 0; i < d->note_count; i++)
-        job->data_notes[job->data_note_count++] = d->notes[i];
-    if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
-        job->data_notes[job->data_note_count++] =
-            arena_format(job->arena,
-                         "data set \"%s\" has video clips, model \"%s\" no diffusion decoder: "
-                         "only their text is trained on",
-                         d->name, model->name);
-    note_encoded_text(job);
-    const struct batching_policy *policy = job->scenario->batching.row;
-    if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0 &&
-        policy->packs && !policy->fits_clips)
-        job->data_notes[job->data_note_count++] =
-            arena_format(job->arena,
-                         "policy %s packs by text and images: nothing bounds the clips of a "
-                         "micro-batch (clip-group does)",
-                         policy->name);
-    if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
-    job->data_notes[job->data_note_count++] =
-        model->modules[MODULE_VISION].layer_count == 0
-            ? arena_format(job->arena,
-                           "data set \"%s\" has images, model \"%s\" no encoder: their tokens "
-                           "are trained on as text",
-                           d->name, model->name)
-            : arena_format(job->arena,
-                           "data set \"%s\" counts %ld language tokens for a tile, model \"%s\" "
-                           "makes %ld: sequences are as long as the data set says",
-                           d->name, (long)d->tile_language_tokens, model->name,
-                           (long)model->tile_language_tokens);
-}
-
-static bool load_data(struct job *job, struct error *err) {
-    const struct scenario *s = job->scenario;
-    double start = wall_clock_s();
-    struct dataset_options options = { .tiling = &s->tiling };
-    if (s->dataset_fields.tile_language_tokens > 0)
-        options.tile_language_tokens = s->dataset_fields.tile_language_tokens;
-    if (s->model->modules[MODULE_VISION].layer_count > 0)
-        options.model_tile_language_tokens = s->model->tile_language_tokens;
-    const cJSON *definition = s->dataset_fields.definition;
-    bool written = definition != NULL && !cJSON_IsNull(definition);
-    job->dataset = written ? dataset_from_json(s->json, definition, ".", &options, err)
-                           : dataset_load_with(s->directory, s->dataset_fields.name, &options, err);
-    if (job->dataset == NULL)
-        return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
-    if (!check_resolution(job, err) || !check_video(job, err)) return false;
-    take_notes(job);
-    job->load_s = wall_clock_s() - start;
-    return true;
-}
 
 double job_left_out_fraction(const struct job *job) {
     return (double)job->samples_left_out / (double)job->batches.samples_in;
@@ -222,28 +116,6 @@ static void make_shapes(struct job *job) {
     }
     job->typical = batch_shape_mean(job->shapes, count);
     job->largest = batch_shape_largest(job->shapes, count);
-}
-
-/* Times are whole nanoseconds; a year of work for one GPU is beyond any step. */
-static bool check_work(const struct job *job, struct error *err) {
-    const struct scenario *s = job->scenario;
-    const double most_flop = 3e7 * 1e15;
-    double flop = 0;
-    for (int64_t i = 0; i < s->model->layer_count; i++)
-        flop += model_layer_training_flop(s->model, i, &job->largest);
-    flop *= (double)s->micro_batches_per_rank;
-    if (flop <= most_flop) return true;
-    error_set(
-        err,
-        "a step would be %.1e FLOP for each data-parallel rank, a year's work of a GPU or more: "
-        "a micro-batch of data set \"%s\" holds up to %lld tokens, and a rank has %lld of them",
-        flop, job->dataset->name,
-        (long long)(job->largest.language_tokens + job->largest.vision_tokens +
-                    job->largest.video_tokens),
-        (long long)s->micro_batches_per_rank);
-    if (err != NULL) err->rule = "step-length";
-    return error_hint(err, "shorter clips (clip_limit_ms), smaller frames or images, or a smaller "
-                           "training.global_batch");
 }
 
 static void price_shapes(struct job *job) {
@@ -655,10 +527,10 @@ static struct job *kept_if(bool ok, struct job *job) {
 
 struct job *job_create(const struct scenario *scenario, struct error *err) {
     struct job *job = begin(scenario);
-    bool ok = load_data(job, err) && make_batches(job, err);
+    bool ok = job_load_data(job, err) && make_batches(job, err);
     if (ok) {
         make_shapes(job);
-        ok = check_work(job, err);
+        ok = job_check_work(job, err);
     }
     if (ok) {
         job->prices = price_table_create(job->arena, scenario);
@@ -670,7 +542,7 @@ struct job *job_create(const struct scenario *scenario, struct error *err) {
 
 struct job *job_load(const struct scenario *scenario, struct error *err) {
     struct job *job = begin(scenario);
-    return kept_if(load_data(job, err), job);
+    return kept_if(job_load_data(job, err), job);
 }
 
 /* A job with all that the other one has, none of it owned. */
@@ -689,7 +561,7 @@ struct job *job_batch(const struct scenario *scenario, const struct job *data,
     struct job *job = borrow(scenario, data);
     if (!make_batches(job, err)) return kept_if(false, job);
     make_shapes(job);
-    if (!check_work(job, err)) return kept_if(false, job);
+    if (!job_check_work(job, err)) return kept_if(false, job);
     if (iteration_limit > job->iteration_count) iteration_limit = job->iteration_count;
     if (iteration_limit > 0 && iteration_limit < job->epoch_iterations)
         keep_typical_iterations(job, iteration_limit);

@@ -8,6 +8,7 @@
 # Without PART all of them, in this order. Words around a figure are a writer's: read `git diff` afterwards.
 set -euo pipefail
 
+[ $# -ge 1 ] || { sed -n "2,9s/^# //p" "$0"; exit 2; }
 program=$(realpath -- "$1")
 shift
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.."

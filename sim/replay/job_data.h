@@ -1,0 +1,13 @@
+/* job_data.h - the data set of a job, read and held against its model. Private to sim/replay. */
+#ifndef BALLAST_SIM_REPLAY_JOB_DATA_H
+#define BALLAST_SIM_REPLAY_JOB_DATA_H
+
+#include "sim/replay/job.h"
+
+/* Fills dataset, load_s and the first of data_notes, which has room for the job's own notes. False
+ * and an error where the file cannot be read, or the model has no price for what it holds. */
+bool job_load_data(struct job *job, struct error *err);
+/* False and an error (rule "step-length") where the largest micro-batch is beyond any step. */
+bool job_check_work(const struct job *job, struct error *err);
+
+#endif
