@@ -132,10 +132,11 @@ static const struct stated_collective pcie_collectives[] = {
  * B200, 1822 on GB200, 1769 on B300 (stas00/ml-engineering, compute/accelerator, August 2026). In
  * fp8 it has GB200 at 1.053 of B200. GB300 is GB200 over 0.857: one release of cuDNN timed both,
  * and the four longest kernels in bf16, 18 to 140 ms each, take 0.82, 0.83, 0.885 and 0.89 of
- * GB200's time (fp8 matmuls 0.875). Matmuls in fp8: B300's reach 0.974 of GB200's at 1100 of
- * 1200 W, a power of 0.3, and H100's run at 500 W as at 700; so B200's are GB200's times power to
- * 0.3. Power to 2/3 (attention over 131,072 tokens, a second of it, goes as 0.43 to 1.0 between
- * B200, GB200 and GB300, 2/3 in the median) had bf16 of GB200 at 1550 before; steps in bf16 took 4
+ * GB200's time (fp8 matmuls 0.875). Matmuls in fp8: B200's, the same die at 1000 of GB200's
+ * 1200 W, reach the same part of their own peak, 0.9 of GB200's speed, a power of 0.58: between
+ * those two and GB300 attention over 131,072 tokens, a second of it, goes as power to 0.43 to 1.0,
+ * cuBLAS as 0.74. B300's reach 0.974 of GB200's at 1100 W, a power of 0.3 (and B200 was given that
+ * before), but of another die. Power to 2/3 had bf16 of GB200 at 1550 before; steps in bf16 took 4
  * to 13 % longer than that. */
 #define BLACKWELL_FP8_K_HALF 20
 #define GB200_SETTLED                                                                              \
@@ -161,7 +162,7 @@ static const struct stated_collective pcie_collectives[] = {
 #define B200_SETTLED                                                                               \
     "settled curve: the longest kernels of TensorRT-LLM's collector (1384 TFLOP/s at 12 to 20 "    \
     "ms, "                                                                                         \
-    "1331 to 50 ms, 1228 beyond; ai-dynamo/aiconfigurator); fp8 that of GB200 times power to 0.3"
+    "1331 to 50 ms, 1228 beyond; ai-dynamo/aiconfigurator); fp8 at GB200's fraction of the peak"
 #define B200_SLOW_SETTLED                                                                          \
     "settled curve: TransformerEngine medians of 0.495, 0.495 and 0.453 by layout at 10^12 to "    \
     "10^13 FLOP, called over and over (MooreThreads/SimuMax); 0.64 at 10^10 before the clock "     \
@@ -329,7 +330,7 @@ static const struct plan plans[] = {
       .settled_efficiency = 0.60,
       .settled_k_half = 64,
       .fp8_efficiency = 0.65,
-      .fp8_settled_efficiency = 0.61,
+      .fp8_settled_efficiency = 0.58,
       .fp8_settled_k_half = BLACKWELL_FP8_K_HALF,
       .fp4_efficiency = B200_FP4_EFFICIENCY,
       .settled_source = B200_SETTLED,
@@ -352,7 +353,7 @@ static const struct plan plans[] = {
       B200_FRACTIONS,
       .settled_efficiency = 0.50,
       .fp8_efficiency = 0.65,
-      .fp8_settled_efficiency = 0.56,
+      .fp8_settled_efficiency = 0.53,
       .fp4_efficiency = 0.55,
       .settled_source = B200_SLOW_SETTLED,
       .band_factor = 3,
