@@ -160,6 +160,7 @@ struct stack {
     int64_t softmax_multiple; /* lengths that unfused attention's one kernel of a softmax takes */
     bool dropout_apart;       /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
+    bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */

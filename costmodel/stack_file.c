@@ -15,8 +15,8 @@ struct stack_fields {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         gradient_buckets, whole_logits, divides_sends;
-    bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, holds_tensor_overlap,
-        overlap_tensor, packs_samples, offloads_to_fit;
+    bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, branches_apart,
+        holds_tensor_overlap, overlap_tensor, packs_samples, offloads_to_fit;
     int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
     double multimodal_band;
     bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
@@ -199,6 +199,10 @@ static const struct field stack_rows[] = {
       "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
     { "modulation_apart", FIELD_BOOL, AT(modulation_apart), 0, 0, "false", "",
       "shift, scale and gate of a diffusion block are kernels of their own", NULL },
+    { "branches_apart", FIELD_BOOL, AT(branches_apart), 0, 0, "false", "",
+      "where a diffusion block takes video and text as one sequence, attention and feed-forward "
+      "network have matmuls and sums over ranks of their own",
+      NULL },
     { "unfused_encoder", FIELD_BOOL, AT(unfused_encoder), 0, 0, "false", "",
       "the vision encoder's attention writes its scores, whatever the language model's does",
       NULL },
@@ -599,6 +603,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .unfused_encoder = f.unfused_encoder,
         .dropout_apart = f.dropout_apart,
         .modulation_apart = f.modulation_apart,
+        .branches_apart = f.branches_apart,
         .divides_sends = f.divides_sends,
         .waits_for_sends = f.waits_for_sends,
         .blocking_launches_gpus = f.blocking_launches_gpus,

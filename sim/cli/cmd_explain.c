@@ -85,6 +85,10 @@ static void print_prices(const struct explanation *x, struct arena *arena) {
                strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape,
                p->network_bytes > 0 ? " " : "", p->network_bytes > 0 ? p->kind : "");
     }
+    if (x->price_count == 0) {
+        puts("  none: the model has no such layer, or it is not run");
+        return;
+    }
     puts("Sources of the prices");
     for (int64_t i = 0; i < note_count; i++)
         printf("  [%ld] %s\n", (long)i + 1, notes[i]);

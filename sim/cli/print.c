@@ -366,6 +366,16 @@ static void print_dropped(const struct job *job) {
            strcmp(passes, "1") == 0 ? "" : "es");
 }
 
+static void print_clips(const struct job *job) {
+    const struct batch_shape *mean = &job->typical;
+    const struct module *m = &job->scenario->model->modules[MODULE_DIFFUSION_DECODER];
+    if (mean->video_tokens == 0) return;
+    char video[32], text[32];
+    printf("  a micro-batch has %s tokens of frames of %ld x %ld px and %s of text\n",
+           cli_thousands(mean->video_tokens, video), (long)m->image_size, (long)m->image_height,
+           cli_thousands(mean->language_tokens, text));
+}
+
 void print_answer(const struct execution *e) {
     print_head(e);
     print_breakdown(e);
@@ -373,6 +383,7 @@ void print_answer(const struct execution *e) {
     const struct batch_balance *b = &e->job->balance;
     printf("\nBatches: %.2f samples each, pad ratio %.3f, dist ratio vision %.3f, language %.3f\n",
            b->average_batch_size, b->pad_ratio, b->dist_ratio_vision, b->dist_ratio_language);
+    print_clips(e->job);
     print_step_samples(e->job);
     print_left_out(e->job);
     print_dropped(e->job);

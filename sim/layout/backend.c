@@ -184,6 +184,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->unfused_encoder = stack->unfused_encoder;
     b->dropout_apart = stack->dropout_apart;
     b->modulation_apart = stack->modulation_apart;
+    b->branches_apart = stack->branches_apart;
     b->reduces_once = stack->reduces_once;
     b->reduces_replicas_last = stack->reduces_replicas_last;
     b->divides_sends |= stack->divides_sends;

@@ -36,7 +36,8 @@ struct backend {
     bool gradient_buckets; /* ranks that hold all states reduce copies of their gradients */
     bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
     bool whole_logits, odd_vocabulary, pads_matmuls, unfused_encoder, dropout_apart,
-        modulation_apart;       /* see struct stack */
+        modulation_apart,
+        branches_apart;         /* see struct stack */
     bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
     bool reduces_replicas_last; /* see struct stack */
     double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;

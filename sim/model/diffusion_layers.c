@@ -180,11 +180,11 @@ void cross_attention_backward(struct emitter *e) {
 /* ---- text projection ---- */
 
 /* The text of all context-parallel ranks: each attends to the whole of it with its part of the
- * video. */
+ * video. Joined with the video it is cut as that is. */
 static void gather_context(struct emitter *e, const char *name, enum operator_kind kind,
                            enum operator_pass pass) {
     const struct layer_division *d = e->d;
-    if (d->cp == 1) return;
+    if (d->cp == 1 || d->module->text_attention == TEXT_ATTENTION_JOINT) return;
     double bytes = emit_gathered_bytes(e, d->shard_tokens * d->cp, d->module->hidden);
     emit_operator(e, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
 }
@@ -199,11 +199,11 @@ struct linear {
 static void refine_text(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
-    const int64_t query = m->heads * m->head_dim, key_value = m->kv_heads * m->head_dim;
-    const int64_t up = m->ffn == FFN_SWIGLU ? 2 * m->ffn_hidden : m->ffn_hidden;
+    const struct layer_division whole = layer_division_whole(m, d->kind);
+    const int64_t up = whole.up_width;
     const struct linear linears[] = {
-        { "refiner qkv", query + 2 * key_value, m->hidden },
-        { "refiner proj", m->hidden, query },
+        { "refiner qkv", whole.qkv_width, m->hidden },
+        { "refiner proj", m->hidden, whole.query_width },
         { "refiner up", up, m->hidden },
         { "refiner down", m->hidden, m->ffn_hidden },
     };

@@ -48,8 +48,10 @@ static const struct adapter {
 };
 #define ADAPTER_COUNT (sizeof adapters / sizeof adapters[0])
 
-static bool has(const struct module *module, enum layer_kind kind, const struct adapter *adapter) {
-    if (module->adapter_rank == 0 || (module->adapter_targets & (1u << adapter->target)) == 0)
+static bool has(const struct module *module, enum layer_kind kind, enum adapter_stream stream,
+                const struct adapter *adapter) {
+    if (module->adapter_rank == 0 ||
+        (module->adapter_targets[stream] & (1u << adapter->target)) == 0)
         return false;
     if (adapter->place >= ADAPTER_OF_CROSS_QUERY)
         return kind == LAYER_DIFFUSION_BLOCK && module->text_hidden > 0;
@@ -108,34 +110,43 @@ static struct shape shape_of(const struct layer_division *d, const struct adapte
                            .whole_out = out };
 }
 
+static enum adapter_stream stream_of(const struct layer_division *d) {
+    return d->kind == LAYER_SINGLE_BLOCK ? ADAPTER_SINGLE
+           : d->text_stream              ? ADAPTER_TEXT
+                                         : ADAPTER_MAIN;
+}
+
+static bool has_here(const struct layer_division *d, const struct adapter *adapter) {
+    return has(d->module, d->kind, stream_of(d), adapter);
+}
+
 int64_t adapter_count(const struct layer_division *d, enum adapter_place place) {
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++)
-        count += adapters[i].place == place && has(d->module, d->kind, &adapters[i]);
+        count += adapters[i].place == place && has_here(d, &adapters[i]);
     return count;
 }
 
-/* A joint block has two of each layer. */
-static int64_t stream_count(enum layer_kind kind) {
-    return kind == LAYER_JOINT_BLOCK ? 2 : 1;
-}
-
 int64_t adapters_of_block(const struct module *module, enum layer_kind kind) {
+    const enum adapter_stream stream = kind == LAYER_SINGLE_BLOCK ? ADAPTER_SINGLE : ADAPTER_MAIN;
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++)
-        count += has(module, kind, &adapters[i]);
-    return stream_count(kind) * count;
+        count += has(module, kind, stream, &adapters[i]) +
+                 (kind == LAYER_JOINT_BLOCK && has(module, kind, ADAPTER_TEXT, &adapters[i]));
+    return count;
 }
 
 int64_t adapter_parameters(const struct layer_division *d) {
     const int64_t rank = d->module->adapter_rank;
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
-        if (!has(d->module, d->kind, &adapters[i])) continue;
+        if (!has_here(d, &adapters[i])) continue;
         const struct shape s = shape_of(d, &adapters[i]);
         count += s.in * s.a_columns + s.out * rank;
     }
-    return stream_count(d->kind) * count;
+    if (d->kind != LAYER_JOINT_BLOCK || d->text_stream) return count;
+    const struct layer_division text = layer_division_text(d);
+    return count + adapter_parameters(&text);
 }
 
 /* The r columns over tensor-parallel ranks, once each way. */
@@ -149,7 +160,7 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
     const struct layer_division *d = e->d;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
         const struct adapter *t = &adapters[i];
-        if (t->place != place || !has(d->module, d->kind, t)) continue;
+        if (t->place != place || !has_here(d, t)) continue;
         const struct shape s = shape_of(d, t);
         emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
         join_ranks(e, PASS_FORWARD, s.tokens, s.row_parallel);
@@ -176,7 +187,7 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
     own.need.weight = true;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
         const struct adapter *t = &adapters[i];
-        if (t->place != place || !has(d->module, d->kind, t)) continue;
+        if (t->place != place || !has_here(d, t)) continue;
         const struct shape s = shape_of(d, t);
         emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, s.rows, s.whole_out);
         if (s.row_parallel && d->sequence_parallel)

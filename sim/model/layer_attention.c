@@ -239,9 +239,8 @@ bool operator_is_core_attention(const struct operator_work *work) {
 static void exchange(const struct layer_division *d, const char *name, enum operator_kind kind,
                      enum operator_pass pass, double blocks, int64_t columns,
                      struct operator_list *out) {
-    /* Every rank has the text. */
-    const int64_t own = d->kind == LAYER_SINGLE_BLOCK ? d->tokens - d->text_tokens : d->tokens;
-    double bytes = blocks * (double)own * (double)columns * (double)d->element_bytes;
+    double bytes =
+        blocks * (double)d->attention_tokens * (double)columns * (double)d->element_bytes;
     operator_list_push(out, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
 }
 

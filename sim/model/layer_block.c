@@ -15,13 +15,15 @@
  *
  *     norm | q, k, v and up | attention, activation | joined | proj and down | residual
  *
- * Joined means copied: what the rotary kernel writes anew is joined on the way, values always, and
- * queries and keys where there is no rotary. The result of a single block's attention is copied
- * beside the activation, which is written there, unless the stack runs a diffusion block's kernels
- * as they are written (modulation_apart).
+ * Joined means copied: what the rotary kernel writes anew is joined on the way, unless kernels run
+ * as they are written (modulation_apart), values always, and queries and keys where there is no
+ * rotary. The result of a single block's attention is copied beside the activation, which is
+ * written there, unless as before.
  *
- * Under context parallelism each rank holds the whole text and its part of the video, as cross
- * attention has it: its matmuls run over the whole text again, the pairs of attention are divided.
+ * Megatron-core's Flux (NeMo, FluxSingleTransformerBlock) runs a single block's branches apart, each
+ * with its two matmuls and its sum over ranks, and adds them (branches_apart).
+ *
+ * Under context parallelism video and text are cut alike (torchtitan, Diffusers).
  *
  * Where this stops being true: the text's half of the last joint block is counted whole where no
  * single block follows, although nobody reads its output (its backward does not run).
@@ -128,35 +130,55 @@ static void proj_backward(struct emitter *e) {
     emit_linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
 }
 
-static void mlp_forward(struct emitter *e) {
+static void up_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
-    emit_enter_forward(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "up", e->matmul, d->tokens, d->up_width, hidden);
     emit_adapters_forward(e, ADAPTER_OF_UP);
     activation(e, PASS_FORWARD);
+}
+
+static void down_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
     emit_cast(e, "down cast", PASS_FORWARD, CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_forward(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_adapters_forward(e, ADAPTER_OF_DOWN);
+}
+
+static void mlp_forward(struct emitter *e) {
+    emit_enter_forward(e, &emitter_mlp_half);
+    up_forward(e);
+    down_forward(e);
     emit_leave_forward(e, &emitter_mlp_half);
 }
 
-static void mlp_backward(struct emitter *e) {
+static void down_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
-    emit_leave_backward(e, &emitter_mlp_half);
     emit_adapters_backward(e, ADAPTER_OF_DOWN);
     emit_cast(e, "down cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
     emit_cast_again(e, "down operand", CAST_OF_ACTIVATION, d->tokens, d->ffn_width);
     emit_linear_input_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
     emit_linear_weight_gradient(e, "down", e->matmul, d->tokens, hidden, d->ffn_width);
+}
+
+static void up_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
     activation(e, PASS_BACKWARD);
     emit_adapters_backward(e, ADAPTER_OF_UP);
     emit_linear_gradients(e, &emitter_mlp_half);
     emit_cast(e, "up cast", PASS_BACKWARD, CAST_OF_ACTIVATION, d->tokens, d->up_width);
     emit_cast_again(e, "up operand", CAST_OF_NORM, d->tokens, hidden);
     emit_column_backward(e, &emitter_mlp_half, "up", e->matmul, d->up_width);
+}
+
+static void mlp_backward(struct emitter *e) {
+    emit_leave_backward(e, &emitter_mlp_half);
+    down_backward(e);
+    up_backward(e);
     emit_enter_backward(e, &emitter_mlp_half);
 }
 
@@ -211,6 +233,9 @@ void block_selective_forward(struct emitter *e) {
 
 #define TEXT_NAME(name)                                                                            \
     { name, "text " name }
+#define TEXT_ADAPTER(layer)                                                                        \
+    TEXT_NAME(layer " adapter A"), TEXT_NAME(layer " adapter B"),                                  \
+        TEXT_NAME(layer " adapter factor"), TEXT_NAME(layer " adapter sum")
 static const char *const text_names[][2] = {
     TEXT_NAME("modulation"),
     TEXT_NAME("modulation all-gather"),
@@ -248,6 +273,22 @@ static const char *const text_names[][2] = {
     TEXT_NAME("down cast"),
     TEXT_NAME("down operand"),
     TEXT_NAME("down"),
+    TEXT_NAME("sequence copies"),
+    TEXT_NAME("weight gradient scales"),
+    TEXT_NAME("linear gradients"),
+    TEXT_ADAPTER("q"),
+    TEXT_ADAPTER("k"),
+    TEXT_ADAPTER("v"),
+    TEXT_ADAPTER("qkv"),
+    TEXT_ADAPTER("proj"),
+    TEXT_ADAPTER("gate"),
+    TEXT_ADAPTER("up"),
+    TEXT_ADAPTER("gate and up"),
+    TEXT_ADAPTER("down"),
+    TEXT_NAME("adapter all-reduce"),
+    TEXT_NAME("adapter all-gather"),
+    TEXT_NAME("adapter output all-gather"),
+    TEXT_NAME("adapter input all-reduce"),
 };
 
 /* Tells the text's kernels from the video's, so that rules and readers can. */
@@ -277,7 +318,8 @@ static void run_streams(struct emitter *e, void (*part)(struct emitter *e), bool
 /* Read and written. */
 static void join_streams(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
-    const int64_t columns = d->module->position == POSITION_ROTARY ? d->kv_width : d->qkv_width;
+    const bool on_the_way = d->module->position == POSITION_ROTARY && !d->modulation_apart;
+    const int64_t columns = on_the_way ? d->kv_width : d->qkv_width;
     if (d->text_tokens == 0) return;
     emit_stream(e, "joined streams", OPERATOR_ELEMENTWISE, pass, 2, d->attention_tokens, columns);
 }
@@ -311,10 +353,48 @@ static void join_branches(struct emitter *e, enum operator_pass pass) {
     emit_stream(e, "joined branches", OPERATOR_ELEMENTWISE, pass, 2, d->tokens, columns);
 }
 
+/* Two matmuls each way for one, and what adds the branches. */
+static void branches_apart_forward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    qkv_forward(e);
+    up_forward(e);
+    rotary(e, PASS_FORWARD);
+    attention_forward(e);
+    emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
+    emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_branch_forward(e, &emitter_attention_half);
+    down_forward(e);
+    emit_stream(e, "branch sum", OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, d->shard_tokens, hidden);
+    emit_leave_forward(e, &emitter_mlp_half);
+}
+
+/* Both branches pass the gradient on, and theirs of the one input are added. */
+static void branches_apart_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
+    const int64_t hidden = d->module->hidden;
+    emit_leave_backward(e, &emitter_mlp_half);
+    down_backward(e);
+    emit_cast(e, "proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
+    emit_cast_again(e, "proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
+    emit_linear_input_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    emit_linear_weight_gradient(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+    attention_backward(e);
+    rotary(e, PASS_BACKWARD);
+    up_backward(e);
+    emit_stream(e, "branch gradient sum", OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, d->shard_tokens,
+                hidden);
+    qkv_backward(e);
+}
+
 void single_block_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     block_modulation_forward(e);
+    if (d->branches_apart) {
+        branches_apart_forward(e);
+        return;
+    }
     emit_enter_forward(e, &emitter_attention_half);
     emit_cast(e, "qkv and up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     emit_linear_forward(e, "qkv and up", e->matmul, d->tokens, d->qkv_width + d->up_width, hidden);
@@ -336,6 +416,11 @@ void single_block_forward(struct emitter *e) {
 void single_block_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden, in = d->query_width + d->ffn_width;
+    if (d->branches_apart) {
+        branches_apart_backward(e);
+        block_modulation_backward(e);
+        return;
+    }
     emit_leave_backward(e, &emitter_attention_half);
     emit_adapters_backward(e, ADAPTER_OF_DOWN);
     emit_cast(e, "proj and down cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);

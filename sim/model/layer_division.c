@@ -11,8 +11,8 @@
  * ring (Liu et al. 2023, Ring Attention). In the encoder whole tiles are dealt to the
  * context-parallel ranks; with fewer tiles than ranks this is optimistic. The clips of a diffusion
  * decoder are cut like text, and each context-parallel rank holds the whole text that its video
- * attends to (the text projection gathers it). Where blocks run over the text too, each rank runs
- * over all of it, and the pairs of attention are divided.
+ * attends to (the text projection gathers it). Where blocks join video and text the text is cut
+ * too, as torchtitan and Diffusers have it; xFuser gives each rank all of it.
  *
  * Under the all-to-all exchange a rank attends with heads / cp to all tokens. heads / cp x tokens
  * is heads x tokens / cp, so the work is stated like that of the other exchanges, by heads and by
@@ -36,13 +36,9 @@ int64_t batch_patch_count(const struct module *vision, const struct batch_shape 
     return shape->vision_tokens - module_extra_tokens(vision) * shape->vision_tiles;
 }
 
-struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
-                                             int64_t tp) {
-    ballast_check(layer_index >= 0 && layer_index < model->layer_count);
-    ballast_check(tp >= 1);
-    const struct layer *layer = &model->layers[layer_index];
-    const struct module *module = &model->modules[layer->module_index];
-    struct layer_division d = { .module = module, .kind = layer->kind, .tp = tp, .cp = 1 };
+static struct layer_division divide_weights(const struct module *module, enum layer_kind kind,
+                                            int64_t tp) {
+    struct layer_division d = { .module = module, .kind = kind, .tp = tp, .cp = 1 };
     d.element_bytes = module->precision == PRECISION_FP32 ? 4 : 2;
     d.causal = module->role == MODULE_LANGUAGE && !module->bidirectional;
     if (module->role == MODULE_CONNECTOR) return d;
@@ -56,6 +52,18 @@ struct layer_division layer_division_weights(const struct model *model, int64_t 
     d.vocabulary = divide_up(module->vocabulary, tp);
     d.modulation_width = divide_up(modulation_vectors(d.kind) * module->hidden, tp);
     return d;
+}
+
+struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
+                                             int64_t tp) {
+    ballast_check(layer_index >= 0 && layer_index < model->layer_count);
+    ballast_check(tp >= 1);
+    const struct layer *layer = &model->layers[layer_index];
+    return divide_weights(&model->modules[layer->module_index], layer->kind, tp);
+}
+
+struct layer_division layer_division_whole(const struct module *module, enum layer_kind kind) {
+    return divide_weights(module, kind, 1);
 }
 
 static int64_t layer_tokens(const struct module *module, enum layer_kind kind,
@@ -99,7 +107,7 @@ static void divide_scores(struct layer_division *d, const struct tensor_split *s
     const bool joined = layer_kind_joins_text(d->kind) && d->text_tokens > 0;
     const double own = one_length(batch_shape_squares(shape, layer_kind_axis(d->kind)) +
                                       (joined ? shape->cross_square_sum : 0),
-                                  tokens + (joined ? d->text_tokens : 0)),
+                                  tokens + (joined ? shape->language_tokens : 0)),
                  text = one_length(shape->cross_square_sum, tokens);
     d->writes_softmax = breaks_multiple(own, split->softmax_multiple);
     d->odd_scores = !d->causal && !split->pads_matmuls && fmod(own, 2) == 1;
@@ -113,9 +121,10 @@ static void divide_scores(struct layer_division *d, const struct tensor_split *s
 static void divide_text(struct layer_division *d, const struct batch_shape *shape) {
     if (d->module->text_hidden == 0) return;
     const double pairs = shape->cross_square_sum / (double)d->cp;
-    d->text_tokens = shape->language_tokens;
+    const bool joined = layer_kind_joins_text(d->kind);
+    d->text_tokens = divide_up(shape->language_tokens, joined ? d->cp : 1);
     d->text_shard_tokens = d->sequence_parallel ? divide_up(d->text_tokens, d->tp) : d->text_tokens;
-    if (d->kind == LAYER_DIFFUSION_BLOCK) {
+    if (!joined) {
         d->cross_square_sum = pairs;
         return;
     }
@@ -127,6 +136,7 @@ static void divide_text(struct layer_division *d, const struct batch_shape *shap
 
 struct layer_division layer_division_text(const struct layer_division *d) {
     struct layer_division text = *d;
+    text.text_stream = true;
     text.tokens = d->text_tokens;
     text.shard_tokens = d->text_shard_tokens;
     return text;
@@ -143,6 +153,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
     d.dropout_apart = d.hidden_dropout && split->dropout_apart;
     d.modulation_apart = layer_kind_diffuses(d.kind) && split->modulation_apart;
+    d.branches_apart = d.kind == LAYER_SINGLE_BLOCK && split->branches_apart;
     d.determinism = split->determinism;
     d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->tensor_traffic;

@@ -21,6 +21,7 @@ struct layer_division {
     bool hidden_dropout, attention_dropout;
     bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* of a diffusion block: shift, scale and gate by kernels of their own */
+    bool branches_apart;   /* of a single block */
     enum determinism determinism;
     enum attention_kernel attention_kernel;
     enum stack_tensor_traffic tensor_traffic;
@@ -49,6 +50,7 @@ struct layer_division {
      * single block it is among `tokens`), and the columns of the modulation that this rank
      * computes */
     int64_t text_tokens, text_shard_tokens;
+    bool text_stream; /* the division is of a joint block's text, layer_division_text() */
     double cross_square_sum;
     int64_t modulation_width;
     /* core attention */
@@ -66,6 +68,8 @@ static inline int64_t divide_up(int64_t value, int64_t parts) {
 /* The weights' share alone; tokens stay 0. */
 struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
                                              int64_t tp);
+/* The same of one rank that holds all of it. */
+struct layer_division layer_division_whole(const struct module *module, enum layer_kind kind);
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split);

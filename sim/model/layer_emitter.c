@@ -289,14 +289,18 @@ void emit_linear_gradients(struct emitter *e, const struct half_names *half) {
     if (d->linear_gradients == LINEAR_GRADIENTS_FUSED) return;
     const bool attention = half == &emitter_attention_half;
     const bool gated = d->up_width > d->ffn_width;
-    const int64_t out = attention ? d->qkv_width : d->up_width;
+    /* up too, of a single block */
+    const bool both = attention && d->kind == LAYER_SINGLE_BLOCK && !d->branches_apart;
+    const int64_t out = attention ? d->qkv_width + (both ? d->up_width : 0) : d->up_width;
+    const int64_t up_sums = gated ? 2 : 1;
     /* a bias: the output's gradient is read once more; joined: read and written; added: two are
      * read and one written */
     double columns = 0;
     if (e->need.weight && (attention ? d->module->qkv_bias : d->module->linear_bias))
         columns += (double)out;
     if (d->linear_gradients == LINEAR_GRADIENTS_APART)
-        columns += (attention ? 2 : gated ? 1 : 0) * 3 * (double)d->module->hidden;
+        columns += (double)(attention ? 2 + (both ? up_sums : 0) : up_sums - 1) * 3 *
+                   (double)d->module->hidden;
     else if (attention)
         columns += 2 * (double)out;
     if (!(columns > 0)) return;

@@ -235,14 +235,14 @@ static void attention_saved(struct saved_list *list) {
         save(list, "key, value before the rotary", tokens, 2 * d->attention_kv_heads * m->head_dim);
     core_attention_saved(list);
     /* A flash attention reads its output, which the all-to-all exchange or the cast copies for
-     * the projection. */
-    const bool cast = precision_is_quantised(m->precision);
+     * the projection; a single block copies it beside the activation. */
+    const bool cast = precision_is_quantised(m->precision), single = d->kind == LAYER_SINGLE_BLOCK;
+    if (single && d->attention == ATTENTION_NAIVE) return;
     if (d->attention == ATTENTION_NAIVE)
         save_matmul_input(list, "attention output", tokens, d->query_width);
     else
         save(list, "attention output", tokens, d->attention_heads * m->head_dim);
-    if (d->kind == LAYER_SINGLE_BLOCK) return; /* copied beside the activation */
-    if (d->attention == ATTENTION_FLASH &&
+    if (d->attention == ATTENTION_FLASH && !single &&
         (cast || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
          (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
         save_matmul_input(list, "proj input", tokens, d->query_width);
@@ -317,7 +317,8 @@ static void joint_block_saved(struct saved_list *list) {
 static void single_block_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     attention_input_saved(list);
-    save_for_adapters(list, ADAPTER_OF_UP, NULL, d->tokens, d->module->hidden);
+    const bool kept = adapter_count(d, ADAPTER_OF_QKV) > 0; /* of the same input */
+    save_for_adapters(list, ADAPTER_OF_UP, kept ? NULL : "qkv input", d->tokens, d->module->hidden);
     attention_saved(list);
     activation_saved(list);
     attention_branch_saved(list);
@@ -379,10 +380,11 @@ static void text_projection_saved(struct saved_list *list) {
         save_residual_norm_input(list, "projected norm input", d->shard_tokens);
         save_norm_statistics(list, "projected norm statistics", d->shard_tokens);
     }
-    /* Of a refiner's block: inputs of two norms and of four matmuls, q, k and v, and the activation's
-     * input, two branches before their gates. */
-    const double columns =
-        (double)(6 * m->hidden + d->qkv_width + 2 * d->query_width + d->up_width + d->ffn_width);
+    /* Of a refiner's block: inputs of two norms and of four matmuls, q, k and v, and the
+     * activation's input, two branches before their gates. */
+    const struct layer_division whole = layer_division_whole(m, d->kind);
+    const double columns = (double)(6 * m->hidden + whole.qkv_width + 2 * whole.query_width +
+                                    whole.up_width + whole.ffn_width);
     if (m->text_refiner_blocks > 0)
         save_bytes(list, "text refiner",
                    (double)m->text_refiner_blocks * (double)d->shard_tokens * columns *
@@ -459,7 +461,7 @@ bool layer_can_recompute(const struct model *model, int64_t layer_index) {
 }
 
 /* Beside the input: what attention and the odd matmuls (q, v, gate, down) give, see
- * layer_operators.c. */
+ * layer_block.c. */
 static double selective_operators_bytes(const struct model *model, int64_t layer_index,
                                         const struct batch_shape *shape,
                                         const struct tensor_split *split) {
@@ -483,7 +485,8 @@ double layer_saved_bytes(const struct model *model, int64_t layer_index,
             d.kind == LAYER_JOINT_BLOCK ? (double)d.text_shard_tokens / (double)d.shard_tokens : 0;
         const double input = tensors[0].bytes * (1 + text);
         if (split->recompute_style != RECOMPUTE_PROJECTED) return input;
-        return input + (double)(d.attention_tokens * d.qkv_width * d.element_bytes);
+        const int64_t beside = d.kind == LAYER_SINGLE_BLOCK ? d.up_width : 0;
+        return input + (double)(d.attention_tokens * (d.qkv_width + beside) * d.element_bytes);
     }
     if (kind == RECOMPUTE_SELECTIVE && layer_can_recompute(model, layer_index) &&
         block_recomputes_operators(split, model->layers[layer_index].kind))

@@ -422,14 +422,24 @@ void layer_attention_operators(const struct model *model, int64_t layer_index,
 }
 
 /* The forward of a block without its last matmul and what follows that: nobody reads their results.
- * A norm behind that matmul reads them for its backward, so that only the residual is left out. */
-static void forward_until_needed(struct operator_list *out, int64_t first) {
+ * A norm behind that matmul reads them for its backward, and so does a learned or modulated scale
+ * of the branch for its own gradient: then only the residual is left out. */
+static void forward_until_needed(struct operator_list *out, int64_t first, bool branch_is_read) {
     int64_t last = out->count;
     for (int64_t i = first; i < out->count; i++) {
         if (out->operators[i].kind == OPERATOR_MATMUL) last = i;
         if (out->operators[i].kind == OPERATOR_NORM && i > last) last = i + 1;
     }
+    if (branch_is_read) last = out->count > first ? out->count - 1 : out->count;
     out->count = last;
+}
+
+static const struct module *module_of_layer(const struct model *model, int64_t layer_index) {
+    return &model->modules[model->layers[layer_index].module_index];
+}
+
+static bool branch_is_read(const struct module *module, struct gradient_need need) {
+    return need.weight && (module->layer_scale || module->role == MODULE_DIFFUSION_DECODER);
 }
 
 /* The outputs of q, k and v are kept; the norm before them runs again, as their weights' gradient
@@ -438,7 +448,8 @@ static void without_projections(struct operator_list *out, int64_t first) {
     int64_t kept = first;
     for (int64_t i = first; i < out->count; i++)
         if (strcmp(out->operators[i].name, "qkv") != 0 &&
-            strcmp(out->operators[i].name, "text qkv") != 0)
+            strcmp(out->operators[i].name, "text qkv") != 0 &&
+            strcmp(out->operators[i].name, "qkv and up") != 0)
             out->operators[kept++] = out->operators[i];
     out->count = kept;
 }
@@ -457,7 +468,8 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
         if (split->recompute_style == RECOMPUTE_NEEDED ||
             split->recompute_style == RECOMPUTE_OPERATORS ||
             split->recompute_style == RECOMPUTE_PROJECTED)
-            forward_until_needed(out, first);
+            forward_until_needed(out, first,
+                                 branch_is_read(module_of_layer(model, layer_index), need));
         if (split->recompute_style == RECOMPUTE_PROJECTED) without_projections(out, first);
         return;
     }

@@ -302,8 +302,8 @@ static int64_t text_refiner_parameters(const struct layer_division *d) {
     struct module plain = *m;
     plain.norm = NORM_LAYER;
     plain.qk_norm = false;
-    struct layer_division block = *d;
-    block.module = &plain;
+    /* Each rank has whole weights, as the projection's. */
+    struct layer_division block = layer_division_whole(&plain, d->kind);
     const int64_t gates = 2 * m->hidden * (m->hidden + 1);
     return embedding_parameters(TIMESTEP_FREQUENCIES, m->hidden) +
            embedding_parameters(m->text_hidden, m->hidden) +

@@ -73,6 +73,9 @@ enum adapter_target {
     ADAPTER_DOWN,
     ADAPTER_TARGET_COUNT
 };
+/* Which of the layers of that name: of joint blocks those of the video and those of the text, and
+ * those of single blocks; of all other blocks the first. */
+enum adapter_stream { ADAPTER_MAIN, ADAPTER_TEXT, ADAPTER_SINGLE, ADAPTER_STREAM_COUNT };
 
 /* One transformer stack, or the connector. Dimensions of the whole model, before any division. */
 struct module {
@@ -80,7 +83,7 @@ struct module {
     const char *name;         /* "InternViT-6B-448px" */
     bool frozen;              /* no weight gradients, no optimizer state */
     int64_t adapter_rank;     /* of low-rank adapters in all blocks of a frozen module; 0: none */
-    unsigned adapter_targets; /* 1 << enum adapter_target */
+    unsigned adapter_targets[ADAPTER_STREAM_COUNT]; /* 1 << enum adapter_target */
     enum precision precision;
     int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */
     /* Of language models and vision encoders: all blocks but these attend within a window, of so
@@ -278,6 +281,7 @@ struct tensor_split {
     bool pads_matmuls;     /* odd rows of unfused attention's scores are padded */
     bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
+    bool branches_apart;   /* see struct stack */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

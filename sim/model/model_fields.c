@@ -122,7 +122,7 @@ static const struct field module_fields[] = {
       "for the text, the others one set for both and attention beside the feed-forward network; "
       "null: all have their own",
       NULL },
-    { "text_refiner_blocks", FIELD_COUNT, AT(module.text_refiner_blocks), 0, 1e3, "0", "",
+    { "text_refiner_blocks", FIELD_COUNT, AT(module.text_refiner_blocks), 0, 8, "0", "",
       "diffusion decoder: blocks of its shape that the text passes alone at first (HunyuanVideo)",
       NULL },
     { "pooled_text_hidden", FIELD_COUNT, AT(module.pooled_text_hidden), 0, 1e6, "0", "",

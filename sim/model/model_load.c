@@ -211,15 +211,19 @@ static bool resolve_streams(struct module *m, const struct module_place *place, 
     const bool joint = m->text_attention == TEXT_ATTENTION_JOINT;
     char text[160];
     if (!joint && m->double_stream_blocks >= 0)
-        return mistake(place, "double_stream_blocks", err, NULL,
-                       "needs \"text_attention\" \"joint\"");
+        return mistake(place,
+                       changes(place, "text_attention") && !changes(place, "double_stream_blocks")
+                           ? "text_attention"
+                           : "double_stream_blocks",
+                       err, NULL, "\"double_stream_blocks\" needs \"text_attention\" \"joint\"");
     if (m->double_stream_blocks > m->layer_count) {
         snprintf(text, sizeof text, "must be at most the %lld blocks, got %lld",
                  (long long)m->layer_count, (long long)m->double_stream_blocks);
         return mistake(place, "double_stream_blocks", err, NULL, text);
     }
     if (joint && m->modulation == MODULATION_SHARED)
-        return mistake(place, "modulation", err, "\"modulation\" \"block\"",
+        return mistake(place, "modulation", err,
+                       "\"modulation\" is \"shared\" unless it is stated: state \"block\"",
                        "joint blocks with one modulation layer for all are not modelled");
     if (m->double_stream_blocks < 0) m->double_stream_blocks = joint ? m->layer_count : 0;
     return true;
@@ -260,7 +264,9 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
         return mistake(place, "layer_scale", err, "its gates follow the timestep",
                        "a diffusion decoder has no learned scale of its branches");
     if (m->position == POSITION_LEARNED && m->position_count < 0)
-        return mistake(place, "position", err, "rows of the tables of height, width and time",
+        return mistake(place, "position", err,
+                       "tokens of the longest sample, or rows of the tables of height, width and "
+                       "time together",
                        "learned positions of a diffusion decoder need \"position_count\"");
     m->vocabulary = 0;
     if (!resolve_streams(m, place, err)) return false;
@@ -480,10 +486,17 @@ static bool read_connector(const struct loader *loader, const cJSON *node, struc
     return true;
 }
 
+/* `first`: the number of the first of these blocks in its module. */
+static void add_blocks(struct model *model, enum layer_kind kind, enum module_role role,
+                       int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        model->layers[model->layer_count++] =
+            (struct layer){ kind, (int32_t)role, (int32_t)(first + i) };
+}
+
 static void add_layers(struct model *model, enum layer_kind kind, enum module_role role,
                        int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        model->layers[model->layer_count++] = (struct layer){ kind, (int32_t)role, (int32_t)i };
+    add_blocks(model, kind, role, 0, count);
 }
 
 static void build_layers(struct arena *arena, struct model *model) {
@@ -511,8 +524,9 @@ static void build_layers(struct arena *arena, struct model *model) {
         if (m[MODULE_DIFFUSION_DECODER].text_attention == TEXT_ATTENTION_CROSS) {
             add_layers(model, LAYER_DIFFUSION_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks);
         } else {
-            add_layers(model, LAYER_JOINT_BLOCK, MODULE_DIFFUSION_DECODER, joint);
-            add_layers(model, LAYER_SINGLE_BLOCK, MODULE_DIFFUSION_DECODER, decoder_blocks - joint);
+            add_blocks(model, LAYER_JOINT_BLOCK, MODULE_DIFFUSION_DECODER, 0, joint);
+            add_blocks(model, LAYER_SINGLE_BLOCK, MODULE_DIFFUSION_DECODER, joint,
+                       decoder_blocks - joint);
         }
         add_layers(model, LAYER_DIFFUSION_HEAD, MODULE_DIFFUSION_DECODER, 1);
     }

@@ -24,7 +24,8 @@ static bool check_video(const struct job *job, struct error *err) {
         return true;
     error_set(err, "data set \"%s\" has no video clips for the diffusion decoder of model \"%s\"",
               job->dataset->name, model->name);
-    return error_hint(err, "give each sample's clip_ms, or take a language model alone");
+    return error_hint(err, "give each sample's clip_ms (of an image one frame's, 1000 at 1 a "
+                           "second), or take a language model alone");
 }
 
 static bool has_image_tiles(const struct dataset *d) {
@@ -59,7 +60,7 @@ static void note_encoded_text(struct job *job) {
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 6);
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + 8);
     for (int64_t i = 0; i < d->note_count; i++)
         job->data_notes[job->data_note_count++] = d->notes[i];
     if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
@@ -70,13 +71,20 @@ static void take_notes(struct job *job) {
                          d->name, model->name);
     note_encoded_text(job);
     const struct batching_policy *policy = job->scenario->batching.row;
-    if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0 &&
-        policy->packs && !policy->fits_clips)
+    const bool clips =
+        d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
+    if (clips)
         job->data_notes[job->data_note_count++] =
-            arena_format(job->arena,
-                         "policy %s packs by text and images: nothing bounds the clips of a "
-                         "micro-batch (clip-group does)",
-                         policy->name);
+            "clips of a micro-batch are not padded to the longest of them; frames are of the "
+            "model's size";
+    if (clips && (policy->packs || policy->sorts) && !policy->fits_clips)
+        job->data_notes[job->data_note_count++] = arena_format(
+            job->arena,
+            policy->packs ? "policy %s packs by text and images: nothing bounds the clips of a "
+                            "micro-batch (clip-group does)"
+                          : "policy %s groups by text and images, whatever the clips (clip-group "
+                            "counts them)",
+            policy->name);
     if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
     job->data_notes[job->data_note_count++] =
         model->modules[MODULE_VISION].layer_count == 0

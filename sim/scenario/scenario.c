@@ -583,6 +583,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
             s->backend->unfused_encoder && !s->model->modules[MODULE_VISION].flash_attention,
         .dropout_apart = s->backend->dropout_apart,
         .modulation_apart = s->backend->modulation_apart,
+        .branches_apart = s->backend->branches_apart,
         .context = (enum context_kind)s->layout_fields.cp_kind,
         .context_unbalanced = !s->layout_fields.cp_balanced,
         .recompute_style = (enum recompute_style)s->backend->recompute_style,

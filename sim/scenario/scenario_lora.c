@@ -18,9 +18,11 @@ static const struct field lora_rows[] = {
       "\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"; of a diffusion decoder, in "
       "self and cross attention, also as Diffusers or Wan call them: \"to_q\" or \"q\", \"to_k\", "
       "\"to_v\", \"to_out.0\" or \"o\", \"ffn.net.0.proj\" or \"ffn.0\", \"ffn.net.2\" or "
-      "\"ffn.2\"; where its attention joins video and text, of both streams, also "
-      "\"ff.net.0.proj\" "
-      "or \"proj_mlp\" and \"ff.net.2\" or \"proj_out\"; "
+      "\"ffn.2\"; where its attention joins video and text as Diffusers: \"to_q\" and so on of the "
+      "video and of single blocks, \"to_out.0\", \"ff.net.0.proj\", \"ff.net.2\" of the video, "
+      "\"add_q_proj\", \"add_k_proj\", \"add_v_proj\", \"to_add_out\", "
+      "\"ff_context.net.0.proj\", \"ff_context.net.2\" of the text, \"proj_mlp\", \"proj_out\" "
+      "of single blocks, with \"attn.\" before a name or without; "
       "or \"all-linear\": every one with _proj that the blocks have; default [\"linear_qkv\"]",
       NULL },
 };
@@ -28,38 +30,55 @@ static const struct field lora_rows[] = {
 const struct field_table scenario_lora_table = FIELD_TABLE(
     "lora", "low-rank adapters (Hu et al. 2021) beside frozen linear layers", lora_rows);
 
-static const struct {
+/* Streams in which a name has a layer: Diffusers has names of their own for a joint block's text and
+ * for single blocks (FluxTransformer2DModel, HunyuanVideoTransformer3DModel). */
+enum {
+    MAIN = 1 << ADAPTER_MAIN,
+    TEXT = 1 << ADAPTER_TEXT,
+    SINGLE = 1 << ADAPTER_SINGLE,
+    ALL = MAIN | TEXT | SINGLE
+};
+
+static const struct target_name {
     const char *name;
     enum adapter_target target;
+    unsigned streams;
 } names[] = {
-    { "q_proj", ADAPTER_Q },
-    { "k_proj", ADAPTER_K },
-    { "v_proj", ADAPTER_V },
-    { "o_proj", ADAPTER_PROJ },
-    { "gate_proj", ADAPTER_GATE },
-    { "up_proj", ADAPTER_UP },
-    { "down_proj", ADAPTER_DOWN },
-    { "linear_qkv", ADAPTER_QKV },
-    { "linear_proj", ADAPTER_PROJ },
-    { "linear_fc1", ADAPTER_GATE_UP },
-    { "linear_fc2", ADAPTER_DOWN },
-    { "to_q", ADAPTER_Q },
-    { "to_k", ADAPTER_K },
-    { "to_v", ADAPTER_V },
-    { "to_out.0", ADAPTER_PROJ },
-    { "ffn.net.0.proj", ADAPTER_UP },
-    { "ffn.net.2", ADAPTER_DOWN },
-    { "ff.net.0.proj", ADAPTER_UP },
-    { "ff.net.2", ADAPTER_DOWN },
-    { "proj_mlp", ADAPTER_UP },
-    { "proj_out", ADAPTER_DOWN },
-    { "q", ADAPTER_Q },
-    { "k", ADAPTER_K },
-    { "v", ADAPTER_V },
-    { "o", ADAPTER_PROJ },
-    { "ffn.0", ADAPTER_UP },
-    { "ffn.2", ADAPTER_DOWN },
+    { "q_proj", ADAPTER_Q, ALL },
+    { "k_proj", ADAPTER_K, ALL },
+    { "v_proj", ADAPTER_V, ALL },
+    { "o_proj", ADAPTER_PROJ, ALL },
+    { "gate_proj", ADAPTER_GATE, ALL },
+    { "up_proj", ADAPTER_UP, ALL },
+    { "down_proj", ADAPTER_DOWN, ALL },
+    { "linear_qkv", ADAPTER_QKV, ALL },
+    { "linear_proj", ADAPTER_PROJ, ALL },
+    { "linear_fc1", ADAPTER_GATE_UP, ALL },
+    { "linear_fc2", ADAPTER_DOWN, ALL },
+    { "to_q", ADAPTER_Q, MAIN | SINGLE },
+    { "to_k", ADAPTER_K, MAIN | SINGLE },
+    { "to_v", ADAPTER_V, MAIN | SINGLE },
+    { "to_out.0", ADAPTER_PROJ, MAIN },
+    { "ffn.net.0.proj", ADAPTER_UP, MAIN },
+    { "ffn.net.2", ADAPTER_DOWN, MAIN },
+    { "ff.net.0.proj", ADAPTER_UP, MAIN },
+    { "ff.net.2", ADAPTER_DOWN, MAIN },
+    { "add_q_proj", ADAPTER_Q, TEXT },
+    { "add_k_proj", ADAPTER_K, TEXT },
+    { "add_v_proj", ADAPTER_V, TEXT },
+    { "to_add_out", ADAPTER_PROJ, TEXT },
+    { "ff_context.net.0.proj", ADAPTER_UP, TEXT },
+    { "ff_context.net.2", ADAPTER_DOWN, TEXT },
+    { "proj_mlp", ADAPTER_UP, SINGLE },
+    { "proj_out", ADAPTER_DOWN, SINGLE },
+    { "q", ADAPTER_Q, ALL },
+    { "k", ADAPTER_K, ALL },
+    { "v", ADAPTER_V, ALL },
+    { "o", ADAPTER_PROJ, ALL },
+    { "ffn.0", ADAPTER_UP, ALL },
+    { "ffn.2", ADAPTER_DOWN, ALL },
 };
+enum { NAME_COUNT = sizeof names / sizeof names[0] };
 
 /* Megatron's one matrix and what Transformers has apart. */
 static const struct {
@@ -87,44 +106,85 @@ static bool is_all_linear(const cJSON *targets) {
     return cJSON_IsString(targets) && strcmp(targets->valuestring, all_linear) == 0;
 }
 
+/* Streams that the module has. */
+static unsigned streams_of(const struct module *adapted) {
+    if (adapted->text_attention != TEXT_ATTENTION_JOINT) return MAIN;
+    return (adapted->double_stream_blocks > 0 ? MAIN | TEXT : 0) |
+           (adapted->double_stream_blocks < adapted->layer_count ? SINGLE : 0);
+}
+
+/* "attn.to_q" is to_q. */
+static const struct target_name *target_named(const char *name) {
+    static const char attention[] = "attn.";
+    if (strncmp(name, attention, strlen(attention)) == 0) name += strlen(attention);
+    for (size_t i = 0; i < NAME_COUNT; i++)
+        if (strcmp(names[i].name, name) == 0) return &names[i];
+    return NULL;
+}
+
+static const char *hint_of(const struct module *adapted) {
+    if (adapted->role != MODULE_DIFFUSION_DECODER)
+        return "for example [\"q_proj\", \"v_proj\"], [\"linear_qkv\"] or \"all-linear\"";
+    return adapted->text_attention == TEXT_ATTENTION_JOINT
+               ? "\"to_q\", \"to_k\", \"to_v\", \"to_out.0\", \"ff.net.0.proj\", "
+                 "\"ff.net.2\"; of the text \"add_q_proj\", \"add_k_proj\", \"add_v_proj\", "
+                 "\"to_add_out\", \"ff_context.net.0.proj\", \"ff_context.net.2\"; of single "
+                 "blocks \"proj_mlp\", \"proj_out\"; or \"all-linear\""
+               : "\"to_q\", \"to_k\", \"to_v\", \"to_out.0\", \"ffn.net.0.proj\", "
+                 "\"ffn.net.2\" or \"all-linear\"";
+}
+
 static bool read_target(struct reader *r, const cJSON *item, const struct module *adapted,
-                        unsigned *targets) {
-    const char *const hint =
-        "for example [\"q_proj\", \"v_proj\"], [\"linear_qkv\"] or \"all-linear\"";
+                        unsigned targets[ADAPTER_STREAM_COUNT]) {
+    const char *const hint = hint_of(adapted);
     if (!cJSON_IsString(item))
         return json_error(r->s->json, item, r->err, hint, "must be the name of a linear layer");
-    size_t i = 0;
-    while (i < sizeof names / sizeof names[0] && strcmp(names[i].name, item->valuestring) != 0)
-        i++;
+    const struct target_name *name = target_named(item->valuestring);
     if (strcmp(item->valuestring, all_linear) == 0)
         return json_error(r->s->json, item, r->err, NULL,
                           "\"%s\" stands alone: it is every linear layer of the blocks",
                           all_linear);
-    if (i == sizeof names / sizeof names[0])
-        return json_error(r->s->json, item, r->err, hint, "unknown linear layer \"%s\"",
+    if (name == NULL)
+        return json_error(r->s->json, item, r->err, hint, "unknown linear layer \"%.60s\"",
                           item->valuestring);
-    if (names[i].target == ADAPTER_GATE && adapted->ffn != FFN_SWIGLU)
+    if (name->target == ADAPTER_GATE && adapted->ffn != FFN_SWIGLU)
         return json_error(r->s->json, item, r->err, NULL, "the blocks of %s have no gate",
                           adapted->name);
-    if ((*targets & (1u << names[i].target)) != 0)
-        return json_error(r->s->json, item, r->err, NULL, "\"%s\" is named twice",
-                          item->valuestring);
-    *targets |= 1u << names[i].target;
-    for (size_t k = 0; k < sizeof joint / sizeof joint[0]; k++)
-        if ((*targets & joint[k].whole) != 0 && (*targets & joint[k].parts) != 0)
-            return json_error(r->s->json, item, r->err, "name the matrix or its parts",
-                              "%s: with \"%s\" these weights would have two adapters",
-                              joint[k].what, item->valuestring);
+    const unsigned streams = name->streams & streams_of(adapted);
+    if (streams == 0)
+        return json_error(r->s->json, item, r->err, hint, "the blocks of %s have no \"%s\"",
+                          adapted->name, name->name);
+    for (int stream = 0; stream < ADAPTER_STREAM_COUNT; stream++) {
+        if ((streams & (1u << stream)) == 0) continue;
+        if ((targets[stream] & (1u << name->target)) != 0)
+            return json_error(r->s->json, item, r->err, NULL, "\"%s\" is named twice",
+                              item->valuestring);
+        targets[stream] |= 1u << name->target;
+        for (size_t k = 0; k < sizeof joint / sizeof joint[0]; k++)
+            if ((targets[stream] & joint[k].whole) != 0 && (targets[stream] & joint[k].parts) != 0)
+                return json_error(r->s->json, item, r->err, "name the matrix or its parts",
+                                  "%s: with \"%s\" these weights would have two adapters",
+                                  joint[k].what, item->valuestring);
+    }
     return true;
 }
 
-static const char *target_list(struct arena *arena, unsigned bits) {
+/* The first name of each layer, of all streams of a stream at once where it has one. */
+static const char *target_list(struct arena *arena, const struct module *adapted) {
+    unsigned left[ADAPTER_STREAM_COUNT];
+    memcpy(left, adapted->adapter_targets, sizeof left);
+    const unsigned had = streams_of(adapted);
+    const bool is_joint = adapted->text_attention == TEXT_ATTENTION_JOINT;
     const char *list = "";
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const unsigned bit = 1u << names[i].target;
-        if ((bits & bit) == 0) continue;
+    for (size_t i = 0; i < NAME_COUNT; i++) {
+        const unsigned streams = names[i].streams & had, bit = 1u << names[i].target;
+        bool all = streams != 0;
+        for (int stream = 0; stream < ADAPTER_STREAM_COUNT; stream++)
+            all = all && ((streams & (1u << stream)) == 0 || (left[stream] & bit) != 0);
+        if (!all || (is_joint && strncmp(names[i].name, "ffn.", 4) == 0)) continue;
         list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ", " : "", names[i].name);
-        bits &= ~bit; /* o_proj is linear_proj too */
+        for (int stream = 0; stream < ADAPTER_STREAM_COUNT; stream++)
+            if ((streams & (1u << stream)) != 0) left[stream] &= ~bit;
     }
     return list;
 }
@@ -137,8 +197,10 @@ static void tell(struct reader *r, const struct model *model, const struct modul
                                     "lora: %.1f M parameters of rank %ld beside %s of %s, which is "
                                     "frozen; kernels of their own, no dropout",
                                     (double)trained / 1e6, (long)adapted->adapter_rank,
-                                    target_list(r->s->arena, adapted->adapter_targets),
-                                    adapted->name));
+                                    target_list(r->s->arena, adapted), adapted->name));
+    const struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
+    if (decoder->layer_count > 0 && decoder != adapted && !decoder->frozen)
+        scenario_assume(r, "lora is of the language model: the diffusion decoder is trained whole");
 }
 
 bool scenario_apply_lora(struct reader *r, struct model *model) {
@@ -156,17 +218,21 @@ bool scenario_apply_lora(struct reader *r, struct model *model) {
         return false;
     const cJSON *targets = scenario_present(f.targets);
     const bool all = is_all_linear(targets);
-    unsigned bits = targets == NULL ? 1u << ADAPTER_QKV : all ? all_linear_targets(adapted) : 0;
+    const unsigned whole = targets == NULL ? 1u << ADAPTER_QKV
+                           : all           ? all_linear_targets(adapted)
+                                           : 0;
+    unsigned bits[ADAPTER_STREAM_COUNT];
+    for (int stream = 0; stream < ADAPTER_STREAM_COUNT; stream++)
+        bits[stream] = (streams_of(adapted) & (1u << stream)) != 0 ? whole : 0;
     if (targets != NULL && !all && (!cJSON_IsArray(targets) || targets->child == NULL))
-        return json_error(s->json, targets, r->err,
-                          "for example [\"linear_qkv\"] or \"all-linear\"",
+        return json_error(s->json, targets, r->err, hint_of(adapted),
                           "must be a list of linear layers");
     cJSON_ArrayForEach(item, targets) {
-        if (!all && !read_target(r, item, adapted, &bits)) return false;
+        if (!all && !read_target(r, item, adapted, bits)) return false;
     }
     adapted->frozen = true;
     adapted->adapter_rank = f.rank;
-    adapted->adapter_targets = bits;
+    memcpy(adapted->adapter_targets, bits, sizeof bits);
     tell(r, model, adapted);
     return true;
 }

@@ -121,6 +121,27 @@ bool rule_layout(struct reader *r) {
     return true;
 }
 
+/* The encoder's tiles are dealt whole. */
+static bool context_divides_heads(struct reader *r) {
+    const struct scenario *s = r->s;
+    const enum module_role cut[] = { MODULE_LANGUAGE, MODULE_DIFFUSION_DECODER };
+    r->rule = "cp-divides-heads";
+    if (s->layout_fields.cp_kind != CONTEXT_ALL_TO_ALL) return true;
+    for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
+        const struct module *m = &s->model->modules[cut[i]];
+        if (m->layer_count == 0 || m->heads / s->layout.tp % s->layout.cp == 0) continue;
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(r->top.layout, "cp"),
+                                  scenario_member(r->top.layout, "tp"),
+                                  scenario_member(r->top.layout, "cp_kind")),
+                          r->err, "\"cp_kind\": \"ring\" divides tokens, not heads",
+                          "cp %ld does not divide the %ld attention heads that tp %ld leaves of %s",
+                          (long)s->layout.cp, (long)(m->heads / s->layout.tp), (long)s->layout.tp,
+                          m->name);
+    }
+    return true;
+}
+
 bool rule_model(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *model_node = scenario_member(r->top.model, "name");
@@ -161,17 +182,7 @@ bool rule_model(struct reader *r) {
                                         (long)s->layout.tp,
                                         (long)(s->layout.tp / s->layout.gpus_per_node),
                                         (long)s->layout.gpus_per_node));
-    r->rule = "cp-divides-heads";
-    if (s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL && language->layer_count > 0 &&
-        language->heads / s->layout.tp % s->layout.cp != 0)
-        return json_error(s->json,
-                          SUSPECT(r, scenario_member(r->top.layout, "cp"),
-                                  scenario_member(r->top.layout, "tp"),
-                                  scenario_member(r->top.layout, "cp_kind")),
-                          r->err, "\"cp_kind\": \"ring\" divides tokens, not heads",
-                          "cp %ld does not divide the %ld attention heads that tp %ld leaves of %s",
-                          (long)s->layout.cp, (long)(language->heads / s->layout.tp),
-                          (long)s->layout.tp, language->name);
+    if (!context_divides_heads(r)) return false;
     int64_t blocks = partition_block_count(s->model);
     int64_t parts = s->layout.pp * s->layout_fields.vpp;
     /* A list of blocks may leave the embedding and the head to stages of their own, and says itself

@@ -90,6 +90,14 @@ void scenario_choose_launches(struct scenario *s) {
     s->backend = backend;
 }
 
+/* Of blocks that the model does not have. */
+static bool is_of_other_models(const struct scenario *s, const char *cause) {
+    const struct module *decoder = &s->model->modules[MODULE_DIFFUSION_DECODER];
+    const bool joined = decoder->layer_count > 0 && decoder->text_attention == TEXT_ATTENTION_JOINT;
+    return (strcmp(cause, "modulation_apart") == 0 && decoder->layer_count == 0) ||
+           (strcmp(cause, "branches_apart") == 0 && !joined);
+}
+
 /* "fp16_gradient_bytes" says nothing of a training in bf16, nor "host_fp8_us". */
 static bool is_of_another_precision(const struct scenario *s, const char *cause) {
     for (int p = 0; p < PRECISION_COUNT; p++) {
@@ -131,6 +139,7 @@ void scenario_assume_stack(struct reader *r) {
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
         if (is_of_another_precision(s, stack->causes[i].name) ||
+            is_of_other_models(s, stack->causes[i].name) ||
             is_replaced(s, stack->causes[i].name) ||
             (is_captured(s) && strncmp(stack->causes[i].name, "host_", 5) == 0))
             continue;

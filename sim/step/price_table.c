@@ -217,14 +217,17 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         split.sequence_parallel, (long)split.cp, (int)split.attention, split.unfused_encoder,
         (int)split.context, split.keeps, (int)split.tensor_traffic, (int)split.casts,
         (int)split.linear_gradients, split.adds_in_matmul, split.unpads,
-        (long)split.softmax_multiple, split.dropout_apart, split.modulation_apart,
+        (long)split.softmax_multiple, split.dropout_apart,
+        split.modulation_apart + 2 * split.branches_apart,
         split.whole_logits, split.odd_vocabulary, split.pads_matmuls,
         scenario->backend->divides_sends, group_text(arena, &tensor), group_text(arena, &context));
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        key = arena_format(arena, "%s %d%d %ld %u", key, model->modules[role].frozen,
+        key = arena_format(arena, "%s %d%d %ld %u %u %u", key, model->modules[role].frozen,
                            (int)model->modules[role].precision,
                            (long)model->modules[role].adapter_rank,
-                           model->modules[role].adapter_targets);
+                           model->modules[role].adapter_targets[ADAPTER_MAIN],
+                           model->modules[role].adapter_targets[ADAPTER_TEXT],
+                           model->modules[role].adapter_targets[ADAPTER_SINGLE]);
     key = arena_format(arena, "%s %d", key, model->input_gradients);
     static const char *const placement[] = { "backend",
                                              "pp",

@@ -92,7 +92,7 @@ void price_table_layer(const struct price_table *table, enum layer_kind kind,
                        const struct batch_shape *shape, struct layer_time *time);
 /* Operator by operator, in order of execution; returns the count. `out` holds PRICE_OPERATOR_LIMIT.
  */
-enum { PRICE_OPERATOR_LIMIT = 128 };
+enum { PRICE_OPERATOR_LIMIT = 256 };
 int64_t price_table_operators(const struct price_table *table, enum layer_kind kind,
                               const struct batch_shape *shape, enum pass_set set,
                               struct operator_time *out);

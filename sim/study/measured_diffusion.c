@@ -4,9 +4,10 @@
  * The shape's columns are the decoder's and seq_len the tokens of one sample's latents, an image's
  * or a clip's. Latents and text come encoded, as published runs have them. With text the decoder is
  * one of Wan's or PixArt's kind: cross attention, one layer of the timestep for all blocks, rotary
- * positions; where the row or a list says how many blocks have weights for the text, of Flux's: video
- * and text in one attention, a layer of the timestep in each block. Without it is DiT's own (Peebles and Xie 2022, arXiv 2212.09748): a layer of the
- * timestep in each block, a table of positions.
+ * positions; where the row or a list says how many blocks have weights for the text, of Flux's:
+ * video and text in one attention, a layer of the timestep in each block. Without it is DiT's own
+ * (Peebles and Xie 2022, arXiv 2212.09748): a layer of the timestep in each block, a table of
+ * positions.
  *
  * A scenario knows clips by their milliseconds: here one frame is one token, and there are a
  * thousand in a second. Channels of a patch are Wan's and say little: two matmuls of 64 columns.
@@ -33,13 +34,19 @@ bool measured_is_diffusion(const struct measured_run *run) {
 
 /* Names of models, in plain form: blocks that hold a second set of weights for the text's tokens,
  * which attend together with the latents'; such blocks of other kinds (one set of weights with two
- * norms, two widths, experts); convolutions. */
+ * norms, two widths, experts, one modulation for all), other shapes of the same name, and what is
+ * given an image; convolutions; cross attention, or no text. */
 static const char *const two_stream_names[] = {
     "flux",         "mmdit",         "mm-dit",     "sd3", "stable-diffusion-3",
     "hunyuanvideo", "hunyuan-video", "qwen-image", NULL
 };
-static const char *const other_stream_names[] = { "cogvideox", "mochi", "auraflow", "hidream",
-                                                  NULL };
+static const char *const other_stream_names[] = { "cogvideox", "mochi",  "auraflow", "hidream",
+                                                  "flux2",     "flux.2", "flux-2",   NULL };
+static const char *const given_image_words[] = { "i2v",   "edit",  "kontext", "fill",
+                                                 "canny", "depth", "avatar",  NULL };
+static const char *const other_shape_names[] = { "hunyuanvideo-1.5", "hunyuan-video-1.5", NULL };
+static const char *const crossed_names[] = { "wan2",  "wan-2", "pixart", "dit-xl",
+                                             "dit-l", "dit-b", "dit-s",  NULL };
 static const char *const convolution_names[] = { "sdxl",
                                                  "sd-xl",
                                                  "sd-1",
@@ -101,7 +108,9 @@ struct measured_doubt measured_doubt_diffusion(struct arena *arena,
                                                const struct measured_run *run) {
     if (!measured_is_diffusion(run)) return (struct measured_doubt){ SKIP_NOTHING, "", "" };
     const char *plain = measured_plain(arena, run->model);
-    if (is_named(plain, other_stream_names))
+    const bool two_streams = is_named(plain, two_stream_names);
+    if (is_named(plain, other_stream_names) || is_named(plain, other_shape_names) ||
+        (two_streams && is_named(plain, given_image_words)))
         return (struct measured_doubt){ SKIP_TWO_STREAMS, "model", run->model };
     if (is_named(plain, convolution_names))
         return (struct measured_doubt){ SKIP_ARCHITECTURE, "model", run->model };
@@ -110,6 +119,15 @@ struct measured_doubt measured_doubt_diffusion(struct arena *arena,
     if (encodes_online(run->notes))
         return (struct measured_doubt){ SKIP_ENCODER_IN_STEP, "notes", run->notes };
     return (struct measured_doubt){ SKIP_NOTHING, "", "" };
+}
+
+bool measured_names_diffusion(struct arena *arena, const char *model) {
+    static const char *const *const lists[] = { two_stream_names, other_stream_names,
+                                                convolution_names, crossed_names };
+    const char *plain = measured_plain(arena, model);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (is_named(plain, lists[i])) return true;
+    return false;
 }
 
 bool measured_lacks_streams(struct arena *arena, const struct measured_run *run) {
@@ -127,6 +145,8 @@ void measured_choose_text(struct measured_row *row) {
 void measured_add_decoder(cJSON *definition, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool text = r->text_len > 0, joint = text && r->double_stream_blocks >= 0;
+    if (!text && r->double_stream_blocks >= 0)
+        measured_row_note(row, "double_stream_blocks: not read, there is no text");
     cJSON *decoder = cJSON_AddObjectToObject(definition, "diffusion_decoder");
     cJSON_AddStringToObject(decoder, "name", "measured decoder");
     cJSON_AddStringToObject(decoder, "role", "diffusion_decoder");

@@ -3,7 +3,8 @@
  * Defaults: rank 8, beside the matrix of q, k and v as NeMo's recipes of Llama 3 in performance
  * mode (nemo/collections/llm/recipes/llama3_8b.py), or beside q and v as PEFT for Llama
  * (peft/utils/constants.py; LoraConfig.r); of diffusion transformers beside the four matrices of
- * attention, as Diffusers' training scripts for Wan, HunyuanVideo and Flux have it.
+ * attention, as Diffusers' training scripts for Wan have it, and where video and text are joined
+ * those of either stream and of their feed-forward networks, as its script for Flux.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -76,11 +77,26 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
         cJSON_AddItemToArray(targets, cJSON_CreateString(name));
     if (targets->child != NULL) return;
     if (measured_is_diffusion(&row->run)) {
-        static const char *const attention[] = { "to_q", "to_k", "to_v", "to_out.0" };
-        for (size_t i = 0; i < sizeof attention / sizeof attention[0]; i++)
-            cJSON_AddItemToArray(targets, cJSON_CreateString(attention[i]));
-        measured_row_note(row, "lora_targets: to_q, to_k, to_v and to_out.0, as Diffusers' scripts "
-                               "have it");
+        static const char *const layers[] = { "to_q",
+                                              "to_k",
+                                              "to_v",
+                                              "to_out.0",
+                                              "add_q_proj",
+                                              "add_k_proj",
+                                              "add_v_proj",
+                                              "to_add_out",
+                                              "ff.net.0.proj",
+                                              "ff.net.2",
+                                              "ff_context.net.0.proj",
+                                              "ff_context.net.2" };
+        enum { ATTENTION = 4, EVERY = sizeof layers / sizeof layers[0] };
+        const bool joint = row->run.double_stream_blocks > 0;
+        for (int i = 0; i < (joint ? EVERY : ATTENTION); i++)
+            cJSON_AddItemToArray(targets, cJSON_CreateString(layers[i]));
+        measured_row_note(row, joint ? "lora_targets: of either stream attention and feed-forward "
+                                       "network, as Diffusers' script for Flux has it"
+                                     : "lora_targets: to_q, to_k, to_v and to_out.0, as Diffusers' "
+                                       "scripts have it");
         return;
     }
     const bool megatron = strcmp(row->backend, "megatron-lm") == 0;

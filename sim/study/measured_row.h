@@ -128,6 +128,8 @@ struct measured_doubt {
     const char *column, *cell;
 };
 struct measured_doubt measured_doubt_diffusion(struct arena *arena, const struct measured_run *run);
+/* A model's name that is one of diffusion. */
+bool measured_names_diffusion(struct arena *arena, const char *model);
 /* Known by its name to hold weights for the text, and how many of its blocks do is not said. */
 bool measured_lacks_streams(struct arena *arena, const struct measured_run *run);
 void measured_choose_text(struct measured_row *row);

@@ -49,8 +49,23 @@ static void note_idle_cells(struct measured_row *row) {
                               r->modality);
 }
 
+/* Frames of a diffusion transformer are in patches of 2 x 2 latents of 8 x 8 pixels. */
+static void take_image_size(struct measured_row *row) {
+    enum { PATCH_PIXELS = 16 };
+    struct measured_run *r = &row->run;
+    long width, height;
+    if (!measured_is_diffusion(r) || r->seq_len > 0 || r->seq_len_text[0] != '\0' ||
+        sscanf(r->image_wh, "%ldx%ld", &width, &height) != 2)
+        return;
+    r->seq_len = width / PATCH_PIXELS * (height / PATCH_PIXELS);
+    measured_row_note(row, "seq_len: %ld, one image of %ldx%ld in patches of %d pixels",
+                      (long)r->seq_len, width, height, PATCH_PIXELS);
+    r->image_wh = "";
+}
+
 void measured_choose_modality(struct measured_row *row) {
     choose_modality(row);
+    take_image_size(row);
     note_idle_cells(row);
 }
 

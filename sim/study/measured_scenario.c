@@ -36,7 +36,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_VISION] = "the vision encoder is not known",
     [SKIP_FEED_FORWARD] = "this kind of feed-forward layer is not simulated",
     [SKIP_TWO_STREAMS] =
-        "this kind of attention to video and text together is not simulated",
+        "this kind of attention to video, text and images together is not simulated",
     [SKIP_ENCODER_IN_STEP] =
         "an autoencoder or text encoder in a diffusion model's step is not simulated",
     [SKIP_OFFLOAD] = "weights or an optimizer in host memory are not simulated",
@@ -359,6 +359,11 @@ static enum validation_skip check_words(struct measured_row *row) {
         return SKIP_VALUE;
     }
     static const char *const modalities[] = { "text", "vision+text", "encoder", "diffusion", NULL };
+    if (r->modality[0] == '\0' && r->vision_model[0] == '\0' &&
+        measured_names_diffusion(arena, r->model)) {
+        row->run.modality = "diffusion";
+        measured_row_note(row, "modality: diffusion, as the name of its model says");
+    }
     if (!measured_is_one_of(row, "modality", r->modality, modalities)) return SKIP_MODALITY;
     const struct measured_doubt doubt = measured_doubt_diffusion(arena, r);
     if (doubt.skip != SKIP_NOTHING)

@@ -169,7 +169,8 @@ static const char *fill_from_model(const struct measured_context *context,
     const bool whole =
         run->layers > 0 && run->hidden > 0 && run->ffn_hidden > 0 && run->heads > 0 &&
         run->kv_heads > 0 && run->head_dim > 0 &&
-        (diffusion ? run->text_len >= 0 && run->double_stream_blocks >= 0 : run->vocab > 0) &&
+        (diffusion ? run->text_len >= 0 && !measured_lacks_streams(context->arena, run)
+                   : run->vocab > 0) &&
         run->ffn[0] != '\0';
     if (whole || !public_shape(context, run, &shape)) return NULL;
     if (run->text_len < 0) run->text_len = shape.text_len; /* of its kind, whatever the widths */
@@ -280,7 +281,7 @@ static const char *family_qk_norm(const struct measured_context *context, const 
         const char *begins, *qk_norm;
     } families[] = {
         { "qwen3", "head" },     { "gemma3", "head" }, { "olmo2", "all-heads" },
-        { "wan2", "all-heads" }, { "flux1", "head" },   { "hunyuanvideo", "head" },
+        { "wan2", "all-heads" }, { "flux1", "head" },  { "hunyuanvideo", "head" },
         { "qwenimage", "head" },
     };
     const char *name = plain_name(context->arena, model);

@@ -70,6 +70,7 @@ struct batching_policy {
     const char *help;
     bool packs; /* decides itself how many samples a micro-batch has: request.micro_batch is 1 */
     bool fits_clips; /* and counts video clips for that */
+    bool sorts;      /* joins samples of like length, of text and images */
     const struct field_table *parameters;
     size_t parameters_size;
     /* Optional: with these parameters tokens attend across the samples of a packed sequence. */

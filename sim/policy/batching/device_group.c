@@ -100,6 +100,7 @@ static bool device_group_plan(const struct batch_request *request, const void *p
 
 const struct batching_policy batching_device_group = {
     .name = "device-group",
+    .sorts = true,
     .help = "the ranks of a round get samples of similar length, so that none waits for another",
     .parameters = &parameters,
     .parameters_size = sizeof(struct device_parameters),

@@ -262,6 +262,7 @@ static bool length_group_plan(const struct batch_request *request, const void *p
 
 const struct batching_policy batching_length_group = {
     .name = "length-group",
+    .sorts = true,
     .help = "samples of similar length share a micro-batch, which saves padding",
     .parameters = &parameters,
     .parameters_size = sizeof(struct length_parameters),

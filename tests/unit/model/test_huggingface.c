@@ -171,7 +171,7 @@ static void what_is_not_modelled_is_refused(void **state) {
           "must hold 2 x 2 latents" },
         { "{ \"_class_name\": \"FluxTransformer2DModel\", \"in_channels\": 384, "
           "\"out_channels\": 64 }",
-          "latents of a condition beside those that are made are not modelled" },
+          "384 channels in and 64 out: latents of a condition are not modelled" },
         { "{ \"_class_name\": \"QwenImageTransformer2DModel\", \"patch_size\": 4 }",
           "only patches of 2 x 2 latents are modelled" },
         { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", \"patch_size_t\": 2 }",
@@ -181,6 +181,10 @@ static void what_is_not_modelled_is_refused(void **state) {
           "a model that is given an image is not modelled" },
         { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", "
           "\"qk_norm\": \"layer_norm\" }",
+          "this norm of queries and keys is not modelled" },
+        { "{ \"_class_name\": \"FluxTransformer2DModel\", \"patch_size\": 2 }",
+          "only patches of 2 x 2 latents are modelled" },
+        { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", \"qk_norm\": null }",
           "this norm of queries and keys is not modelled" },
         { "{ \"_class_name\": \"HunyuanVideoTransformer3DModel\", \"mlp_ratio\": -1 }",
           "must be a number above 0 and up to 64" },

@@ -10,7 +10,7 @@ static const struct model *adapted(struct arena *arena, int64_t rank, unsigned t
     *model = *fixture_model(arena, "llama3-8b");
     model->modules[MODULE_LANGUAGE].frozen = true;
     model->modules[MODULE_LANGUAGE].adapter_rank = rank;
-    model->modules[MODULE_LANGUAGE].adapter_targets = targets;
+    model->modules[MODULE_LANGUAGE].adapter_targets[ADAPTER_MAIN] = targets;
     return model;
 }
 
@@ -199,7 +199,7 @@ static const struct model *adapted_decoder(struct arena *arena, int64_t rank, un
     struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
     decoder->frozen = true;
     decoder->adapter_rank = rank;
-    decoder->adapter_targets = targets;
+    decoder->adapter_targets[ADAPTER_MAIN] = targets;
     return model;
 }
 

@@ -138,28 +138,28 @@ static void test_work(void **state) {
         const int64_t layer = fixture_layer(m, kinds[k]);
         expect_flop("model", model_layer_flop(m, layer, &shape), want);
         expect_bytes("sent", layer_output_bytes(m, layer, &shape), 2 * 2 * both_streams * h);
-        /* All of it by one rank, and on each of four the whole text beside a quarter of the video
-         * and a quarter of the pairs. */
-        for (int64_t cp = 1; cp <= 4; cp += 3) {
+        /* All of it by one rank, and a quarter of video, text and pairs by each of four, whatever
+         * they exchange: queries, keys and values of all tokens, or keys and values. */
+        for (int way = 0; way < 4; way++) {
+            static const enum context_kind kinds_of_cp[] = { CONTEXT_ALL_TO_ALL, CONTEXT_ALL_TO_ALL,
+                                                             CONTEXT_RING, CONTEXT_ALL_GATHER };
             struct tensor_split split = split_of(1, false);
-            split.cp = cp;
-            split.context = CONTEXT_ALL_TO_ALL;
+            split.cp = way == 0 ? 1 : 4;
+            split.context = kinds_of_cp[way];
+            const double cp = (double)split.cp, own = 2 * both_streams / cp;
             struct operator_list list =
                 operators_of(m, kinds[k], &shape, split, PASS_SET_FORWARD, both);
-            double matmuls = 0, attention = 0;
+            double matmuls = 0, attention = 0, exchanged = 0;
             for (int64_t i = 0; i < list.count; i++) {
                 const struct operator_work *work = &list.operators[i];
                 if (work->kind == OPERATOR_MATMUL && work->m > 1) matmuls += work->flop;
                 if (work->kind == OPERATOR_ATTENTION) attention += work->flop;
-                if (work->kind == OPERATOR_ATTENTION)
-                    expect_bytes("tokens", work->token_sum,
-                                 2 * ((double)VIDEO / (double)cp + TEXT));
-                if (strcmp(work->name, "query all-to-all") == 0)
-                    expect_bytes("exchange", work->network_bytes, 2.0 * 2 * VIDEO / 4 * h);
+                if (work->communicator == COMMUNICATOR_CONTEXT) exchanged += work->network_bytes;
             }
-            expect_flop("matmuls", matmuls, 2 * 2 * ((double)VIDEO / (double)cp + TEXT) * block);
-            expect_flop("attention", attention,
-                        4 * 2 * both_streams * both_streams * h / (double)cp);
+            const double columns[] = { 0, 4 * h, 3 * 2 * h, 4 * 2 * h };
+            expect_flop("matmuls", matmuls, 2 * own * block);
+            expect_flop("attention", attention, 4 * 2 * both_streams * both_streams * h / cp);
+            expect_bytes("exchanged", exchanged, 2 * own * columns[way]);
             operator_list_free(&list);
         }
     }
@@ -211,6 +211,12 @@ static void test_memory(void **state) {
     const double beside = h + h + (h + f) + h + 2 * h + 3 * h + h + f;
     expect_bytes("single", layer_saved_bytes(m, single, &shape, &split, RECOMPUTE_NONE),
                  tokens * (2 * beside + 8 + 4 * 24));
+    /* Unfused attention keeps its scores, and its result beside the activation alone. */
+    struct tensor_split unfused = split;
+    unfused.attention = ATTENTION_NAIVE;
+    const double scores = 24.0 * 2 * (VIDEO + TEXT) * (VIDEO + TEXT);
+    expect_bytes("unfused", layer_saved_bytes(m, single, &shape, &unfused, RECOMPUTE_NONE),
+                 tokens * (2 * (beside - h) + 8) + 2 * scores);
     expect_bytes("joint input", layer_saved_bytes(m, joint, &shape, &split, RECOMPUTE_FULL),
                  2 * tokens * h);
     expect_bytes("single input", layer_saved_bytes(m, single, &shape, &split, RECOMPUTE_FULL),
@@ -220,8 +226,7 @@ static void test_memory(void **state) {
 
 /* ---- adapters ---- */
 
-/* Diffusers' scripts put them beside q, k, v and the projection of either stream; a single block
- * has no projection of its own. */
+/* A single block has no projection of its own. */
 static void test_adapters(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -229,15 +234,19 @@ static void test_adapters(void **state) {
     struct module *decoder = &m.modules[MODULE_DIFFUSION_DECODER];
     decoder->frozen = true;
     decoder->adapter_rank = 16;
-    decoder->adapter_targets =
+    const unsigned attention =
         1u << ADAPTER_Q | 1u << ADAPTER_K | 1u << ADAPTER_V | 1u << ADAPTER_PROJ;
+    decoder->adapter_targets[ADAPTER_MAIN] = decoder->adapter_targets[ADAPTER_TEXT] = attention;
+    decoder->adapter_targets[ADAPTER_SINGLE] = attention;
     const int64_t joint = fixture_layer(&m, LAYER_JOINT_BLOCK),
                   single = fixture_layer(&m, LAYER_SINGLE_BLOCK);
     const int64_t one = 16 * (H + H);
     assert_int_equal(model_layer_trained_parameters(&m, joint), 2 * 4 * one);
     assert_int_equal(model_layer_trained_parameters(&m, single), 3 * one);
-    decoder->adapter_targets = 1u << ADAPTER_DOWN;
-    assert_int_equal(model_layer_trained_parameters(&m, joint), 2 * 16 * (F + H));
+    decoder->adapter_targets[ADAPTER_MAIN] = decoder->adapter_targets[ADAPTER_SINGLE] =
+        1u << ADAPTER_DOWN;
+    decoder->adapter_targets[ADAPTER_TEXT] = 0;
+    assert_int_equal(model_layer_trained_parameters(&m, joint), 16 * (F + H));
     assert_int_equal(model_layer_trained_parameters(&m, single), 16 * (F + H + H));
     const struct batch_shape shape = images();
     struct operator_list list = operators_of(&m, LAYER_SINGLE_BLOCK, &shape, split_of(1, false),
@@ -245,10 +254,193 @@ static void test_adapters(void **state) {
     assert_int_equal(find_operator(&list, "down adapter A", PASS_WEIGHT_GRADIENT)->n, F + H);
     assert_null(find_operator(&list, "qkv and up", PASS_WEIGHT_GRADIENT));
     operator_list_free(&list);
+    /* What A beside up reads is kept once, whether others read it or not. */
+    const struct tensor_split split = split_of(1, false);
+    decoder->adapter_targets[ADAPTER_SINGLE] = 1u << ADAPTER_Q;
+    const double beside_q = layer_saved_bytes(&m, single, &shape, &split, RECOMPUTE_NONE);
+    decoder->adapter_targets[ADAPTER_SINGLE] = 1u << ADAPTER_UP;
+    const double beside_up = layer_saved_bytes(&m, single, &shape, &split, RECOMPUTE_NONE);
+    decoder->adapter_targets[ADAPTER_SINGLE] = 1u << ADAPTER_Q | 1u << ADAPTER_UP;
+    const double beside_both = layer_saved_bytes(&m, single, &shape, &split, RECOMPUTE_NONE);
+    const double rank_columns = 2.0 * 2 * (VIDEO + TEXT) * 16;
+    expect_bytes("beside up", beside_up, beside_q);
+    expect_bytes("beside both", beside_both, beside_q + rank_columns);
+    arena_destroy(arena);
+}
+
+/* ---- the text's refiner ---- */
+
+/* Each rank has it whole, as the projection beside it: 309.2 M parameters. */
+static void test_refiner(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "hunyuanvideo");
+    const int64_t h = H, f = F, layer = fixture_layer(m, LAYER_TEXT_PROJECTION);
+    const int64_t block = 4 * h * h + 2 * h * f + 3 * h + h + f + h + 2 * 2 * h + 2 * h * (h + 1);
+    const int64_t embeddings = 257 * h + 4097 * h + 2 * (h + 1) * h;
+    const int64_t want = 4097 * h + embeddings + 2 * block;
+    assert_int_equal(layer_rank_parameters(m, layer, 1), want);
+    assert_int_equal(layer_rank_parameters(m, layer, 8), want);
+    const struct batch_shape shape = images();
+    const struct tensor_split one = split_of(1, false), eight = split_of(8, false);
+    assert_true(layer_saved_bytes(m, layer, &shape, &one, RECOMPUTE_NONE) ==
+                layer_saved_bytes(m, layer, &shape, &eight, RECOMPUTE_NONE));
+    struct operator_list list =
+        operators_of(m, LAYER_TEXT_PROJECTION, &shape, eight, PASS_SET_FORWARD, both);
+    double flop = 0;
+    for (int64_t i = 0; i < list.count; i++)
+        flop += list.operators[i].kind == OPERATOR_MATMUL ? list.operators[i].flop : 0;
+    expect_flop("refiner", flop, model_layer_flop(m, layer, &shape));
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* ---- names, numbers and bounds ---- */
+
+/* Joint blocks come first; a rule counts all of them through. */
+static void test_numbers(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    int64_t next = 0;
+    for (int64_t i = 0; i < m->layer_count; i++)
+        if (layer_kind_is_block(m->layers[i].kind))
+            assert_int_equal(m->layers[i].index_in_module, next++);
+    assert_int_equal(next, 57);
+    arena_destroy(arena);
+}
+
+/* Whatever a stack adds: each of the video's kernels has a twin of the text's, but for what both
+ * share, and no list is longer than who prices it has room for. */
+static void test_twins(void **state) {
+    (void)state;
+    static const char *const shared[] = { "rotary", "joined streams", "attention", "key-value ring",
+                                          "attention merge" };
+    struct arena *arena = arena_create();
+    struct model m =
+        *model_with_precision(arena, fixture_model(arena, "flux.1-dev"), PRECISION_FP8);
+    const struct batch_shape shape = images();
+    struct module *decoder = &m.modules[MODULE_DIFFUSION_DECODER];
+    decoder->adapter_rank = 16;
+    for (int stream = 0; stream < ADAPTER_STREAM_COUNT; stream++)
+        decoder->adapter_targets[stream] = (1u << ADAPTER_TARGET_COUNT) - 1;
+    struct tensor_split split = { .tp = 2,
+                                  .sequence_parallel = true,
+                                  .cp = 2,
+                                  .context = CONTEXT_RING,
+                                  .tensor_traffic = TENSOR_EACH,
+                                  .casts = CASTS_DYNAMIC,
+                                  .fp8_recipe = FP8_RECIPE_ROWWISE,
+                                  .linear_gradients = LINEAR_GRADIENTS_APART,
+                                  .modulation_apart = true };
+    for (int set = 0; set < 2; set++) {
+        struct operator_list list =
+            operators_of(&m, LAYER_JOINT_BLOCK, &shape, split, (enum pass_set)set, both);
+        int64_t own = 0, of_text = 0;
+        for (int64_t i = 0; i < list.count; i++) {
+            const char *name = list.operators[i].name;
+            bool is_shared = operator_is_core_attention(&list.operators[i]);
+            for (size_t k = 0; k < sizeof shared / sizeof shared[0]; k++)
+                is_shared = is_shared || strncmp(name, shared[k], strlen(shared[k]) + 1) == 0;
+            if (strcmp(name, "attention of other ranks' keys") == 0 || is_shared) continue;
+            own += strncmp(name, "text ", 5) != 0;
+            of_text += strncmp(name, "text ", 5) == 0;
+        }
+        if (own != of_text || own < 30)
+            fail_msg("%lld and %lld", (long long)own, (long long)of_text);
+        if (list.count >= 250) fail_msg("%lld operators", (long long)list.count);
+        operator_list_free(&list);
+    }
     arena_destroy(arena);
 }
 
 /* ---- what a stack keeps or runs again ---- */
+
+/* Backward reads the branch for the gradient of its gate, so that what makes it runs again; a
+ * frozen gate has none. */
+static void test_needed(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model m = *fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    struct tensor_split split = split_of(1, false);
+    split.recompute_style = RECOMPUTE_NEEDED;
+    const int64_t single = fixture_layer(&m, LAYER_SINGLE_BLOCK);
+    for (int frozen = 0; frozen < 2; frozen++) {
+        const struct gradient_need need = { .input = true, .weight = frozen == 0 };
+        struct operator_list again = { 0 };
+        layer_recompute_operators(&m, single, &shape, &split, RECOMPUTE_FULL, need, &again);
+        assert_true((find_operator(&again, "proj and down", PASS_FORWARD) != NULL) ==
+                    (frozen == 0));
+        assert_null(find_operator(&again, "attention residual", PASS_FORWARD));
+        operator_list_free(&again);
+    }
+    arena_destroy(arena);
+}
+
+/* MaxText's style keeps what q, k and v come from, of a single block with up. */
+static void test_projected(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    struct tensor_split split = split_of(1, false);
+    split.recompute_style = RECOMPUTE_PROJECTED;
+    const int64_t single = fixture_layer(m, LAYER_SINGLE_BLOCK);
+    struct operator_list again = { 0 };
+    layer_recompute_operators(m, single, &shape, &split, RECOMPUTE_FULL, both, &again);
+    assert_null(find_operator(&again, "qkv and up", PASS_FORWARD));
+    operator_list_free(&again);
+    expect_bytes("kept", layer_saved_bytes(m, single, &shape, &split, RECOMPUTE_FULL),
+                 2.0 * 2 * (VIDEO + TEXT) * (H + 3 * H + F));
+    arena_destroy(arena);
+}
+
+/* Megatron-core's single block: four matmuls for two, two sums over ranks each way, and what adds
+ * the branches; the same FLOP. */
+static void test_branches_apart(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    for (int set = 0; set < 2; set++) {
+        double flop[2] = { 0, 0 };
+        int64_t sums[2] = { 0, 0 };
+        for (int apart = 0; apart < 2; apart++) {
+            struct tensor_split split = split_of(4, false);
+            split.branches_apart = apart == 1;
+            struct operator_list list =
+                operators_of(m, LAYER_SINGLE_BLOCK, &shape, split, (enum pass_set)set, both);
+            for (int64_t i = 0; i < list.count; i++) {
+                const struct operator_work *work = &list.operators[i];
+                if (work->kind == OPERATOR_MATMUL) flop[apart] += work->flop;
+                sums[apart] += work->kind == OPERATOR_ALL_REDUCE && work->network_bytes > 1e6;
+            }
+            assert_true((find_operator(&list, "branch sum", PASS_FORWARD) != NULL) ==
+                        (apart == 1 && set == 0));
+            operator_list_free(&list);
+        }
+        expect_flop("apart", flop[1], flop[0]);
+        assert_true(sums[0] == 1 && sums[1] == 2);
+    }
+    arena_destroy(arena);
+}
+
+/* Automatic differentiation adds the gradients of q, k, v and up, and sums both biases. */
+static void test_linear_gradients(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    struct tensor_split split = split_of(1, false);
+    split.linear_gradients = LINEAR_GRADIENTS_APART;
+    struct operator_list list =
+        operators_of(m, LAYER_SINGLE_BLOCK, &shape, split, PASS_SET_BACKWARD, both);
+    expect_bytes("gradients", find_operator(&list, "linear gradients", PASS_BACKWARD)->memory_bytes,
+                 2.0 * 2 * (VIDEO + TEXT) * (3 * H + F + 3 * 3 * H));
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
 
 /* torchtitan's selective policy knows ordinary blocks alone: nothing is dropped, nothing runs
  * again. */
@@ -282,6 +474,13 @@ int main(void) {
         cmocka_unit_test(test_without_text),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_adapters),
+        cmocka_unit_test(test_refiner),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_needed),
+        cmocka_unit_test(test_projected),
+        cmocka_unit_test(test_branches_apart),
+        cmocka_unit_test(test_linear_gradients),
         cmocka_unit_test(test_selective_operators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
