@@ -371,9 +371,14 @@ static void print_clips(const struct job *job) {
     const struct module *m = &job->scenario->model->modules[MODULE_DIFFUSION_DECODER];
     if (mean->video_tokens == 0) return;
     char video[32], text[32];
-    printf("  a micro-batch has %s tokens of frames of %ld x %ld px and %s of text\n",
-           cli_thousands(mean->video_tokens, video), (long)m->image_size, (long)m->image_height,
-           cli_thousands(mean->language_tokens, text));
+    cli_thousands(mean->video_tokens, video);
+    cli_thousands(mean->language_tokens, text);
+    if (job->dataset->frame_sizes != NULL)
+        printf("  a micro-batch has %s tokens of frames of their own sizes and %s of text\n", video,
+               text);
+    else
+        printf("  a micro-batch has %s tokens of frames of %ld x %ld px and %s of text\n", video,
+               (long)m->image_size, (long)m->image_height, text);
 }
 
 void print_answer(const struct execution *e) {

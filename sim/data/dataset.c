@@ -63,6 +63,10 @@ static const struct field description_fields[] = {
       "distribution of text and vision tokens together, instead of text_tokens", NULL },
     { "clip_ms", FIELD_NODE, AT(clip_ms), 0, 0, "null", "ms",
       "distribution of the length of a video clip (null: no video)", NULL },
+    { "frame_sizes", FIELD_NODE, AT(frame_sizes), 0, 0, "null", "pixels",
+      "list of { width, height, share } that the frames of clips have, drawn by their shares (null: "
+      "the model's)",
+      NULL },
     { "clip_limit_ms", FIELD_COUNT, AT(clip_limit_ms), 1, RECORD_MAX_CLIP_MS, "null", "ms",
       "longer video clips are cut to this", NULL },
     { "bounds", FIELD_NODE, AT(bounds), 0, 0, "null", "tiles",
@@ -268,6 +272,7 @@ static bool refuse_other_keys(const struct dataset_loading *l) {
         { "text_tokens", "distribution" },
         { "language_tokens", "distribution" },
         { "clip_ms", "distribution" },
+        { "frame_sizes", "distribution" },
         { "correlation", "distribution" },
         { "bounds", "bounds" },
         { "samples_per_bound", "bounds" },

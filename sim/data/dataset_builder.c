@@ -20,6 +20,8 @@ const struct sample_record sample_record_empty = { .language_tokens = -1,
                                                    .vision_patches = -1,
                                                    .vision_squares = -1,
                                                    .clip_ms = -1,
+                                                   .frame_width = -1,
+                                                   .frame_height = -1,
                                                    .image_flags = -1,
                                                    .image_count = -1 };
 
@@ -62,6 +64,7 @@ void dataset_destroy(struct dataset *dataset) {
     free(dataset->vision_patches);
     free(dataset->vision_squares);
     free(dataset->clip_ms);
+    free(dataset->frame_sizes);
     free(dataset->parts);
     free(dataset->images);
     free(dataset->image_starts);
@@ -370,6 +373,8 @@ static void grow_samples(struct dataset_builder *b) {
         d->vision_squares = memory_realloc(d->vision_squares, capacity * sizeof *d->vision_squares);
     }
     if (d->clip_ms != NULL) d->clip_ms = memory_realloc(d->clip_ms, capacity * sizeof *d->clip_ms);
+    if (d->frame_sizes != NULL)
+        d->frame_sizes = memory_realloc(d->frame_sizes, capacity * sizeof *d->frame_sizes);
     if (b->keep_images)
         d->image_starts = memory_realloc(d->image_starts, (capacity + 1) * sizeof *d->image_starts);
 }
@@ -401,6 +406,21 @@ static void keep_clip(struct dataset_builder *b, int64_t clip_ms) {
         memset(d->clip_ms, 0, (size_t)b->sample_capacity * sizeof *d->clip_ms);
     }
     d->clip_ms[d->sample_count] = clip_ms > 0 ? (uint32_t)clip_ms : 0;
+}
+
+static void keep_frames(struct dataset_builder *b, struct image_size size) {
+    struct dataset *d = b->dataset;
+    if (d->frame_sizes == NULL) {
+        if (size.width == 0) return;
+        d->frame_sizes = memory_alloc((size_t)b->sample_capacity * sizeof *d->frame_sizes);
+        memset(d->frame_sizes, 0, (size_t)b->sample_capacity * sizeof *d->frame_sizes);
+    }
+    d->frame_sizes[d->sample_count] = size;
+}
+
+static struct image_size frames_of(const struct sample_record *r) {
+    if (r->clip_ms <= 0 || r->frame_width <= 0) return (struct image_size){ 0, 0 };
+    return (struct image_size){ (uint32_t)r->frame_width, (uint32_t)r->frame_height };
 }
 
 static void keep_images(struct dataset_builder *b, const struct sample_record *r) {
@@ -510,6 +530,7 @@ bool dataset_builder_add(struct dataset_builder *builder, const struct sample_re
                                                    .part = (uint16_t)record->part };
     keep_patches(builder, &out);
     keep_clip(builder, record->clip_ms);
+    keep_frames(builder, frames_of(record));
     if (builder->keep_images) keep_images(builder, record);
     struct dataset_part *part = &d->parts[record->part];
     part->sample_count++;
@@ -534,6 +555,8 @@ void dataset_builder_copy(struct dataset_builder *b, const struct dataset *from,
     }
     keep_patches(b, &out);
     keep_clip(b, from->clip_ms != NULL ? from->clip_ms[sample] : 0);
+    keep_frames(b, from->frame_sizes != NULL ? from->frame_sizes[sample]
+                                             : (struct image_size){ 0, 0 });
     struct sample_record images = sample_record_empty;
     images.vision_tiles = copy.vision_tiles;
     if (b->keep_images) keep_images(b, &images);

@@ -25,6 +25,7 @@ enum {
 struct sample_record {
     int64_t language_tokens, text_tokens, vision_tiles, vision_patches;
     int64_t clip_ms;        /* 0: no clip */
+    int64_t frame_width, frame_height; /* of its frames; -1 or 0: not given */
     int64_t vision_squares; /* sum over the images of their squared patches */
     int64_t image_flags;    /* 0: no image (any tile is a dummy) */
     int64_t image_count;    /* 0: none */

@@ -28,6 +28,8 @@ enum role {
     ROLE_CLIP,
     ROLE_WIDTH,
     ROLE_HEIGHT,
+    ROLE_FRAME_WIDTH,
+    ROLE_FRAME_HEIGHT,
     ROLE_PART_ID,
     ROLE_LAST_NUMBER = ROLE_PART_ID,
     ROLE_PART,
@@ -51,6 +53,8 @@ static const struct column_name {
     { "clip_ms", ROLE_CLIP },
     { "width", ROLE_WIDTH },
     { "height", ROLE_HEIGHT },
+    { "frame_width", ROLE_FRAME_WIDTH },
+    { "frame_height", ROLE_FRAME_HEIGHT },
     { "part", ROLE_PART },
     { "dataset", ROLE_PART },
     { "part_id", ROLE_PART_ID },
@@ -70,6 +74,8 @@ static const struct role_rule {
     [ROLE_CLIP] = { RECORD_MAX_CLIP_MS, true },
     [ROLE_WIDTH] = { RECORD_MAX_SIDE, true },
     [ROLE_HEIGHT] = { RECORD_MAX_SIDE, true },
+    [ROLE_FRAME_WIDTH] = { RECORD_MAX_SIDE, true },
+    [ROLE_FRAME_HEIGHT] = { RECORD_MAX_SIDE, true },
     [ROLE_PART_ID] = { DATASET_MAX_PARTS - 1, false },
 };
 
@@ -267,8 +273,16 @@ static bool find_images(struct csv_reader *r, const char *line_start) {
     return true;
 }
 
+static bool check_frames(struct csv_reader *r, const char *line_start) {
+    const bool wide = r->values[ROLE_FRAME_WIDTH] > 0, high = r->values[ROLE_FRAME_HEIGHT] > 0;
+    return wide == high || fail_at(r, line_start, line_start,
+                                   "frame_width and frame_height must both be positive, or both "
+                                   "be 0 for the model's own");
+}
+
 static bool add_row(struct csv_reader *r, const char *line_start) {
-    if (!find_part(r, line_start) || !find_images(r, line_start)) return false;
+    if (!find_part(r, line_start) || !find_images(r, line_start) || !check_frames(r, line_start))
+        return false;
     struct sample_record record = { .language_tokens = r->values[ROLE_LANGUAGE_TOKENS],
                                     .text_tokens = r->values[ROLE_TEXT_TOKENS],
                                     .vision_tiles = r->values[ROLE_VISION_TILES],
@@ -276,6 +290,8 @@ static bool add_row(struct csv_reader *r, const char *line_start) {
                                     .vision_squares = r->values[ROLE_VISION_SQUARES],
                                     .image_flags = r->values[ROLE_IMAGE_FLAGS],
                                     .clip_ms = r->values[ROLE_CLIP],
+                                    .frame_width = r->values[ROLE_FRAME_WIDTH],
+                                    .frame_height = r->values[ROLE_FRAME_HEIGHT],
                                     .image_count = r->image_count,
                                     .images = r->images,
                                     .part = r->part };
@@ -412,6 +428,11 @@ static bool check_columns(struct csv_reader *r, const char *line_start) {
         return missing_column(r, line_start,
                               r->has[ROLE_WIDTH] ? "a column \"width\" needs a column \"height\""
                                                  : "a column \"height\" needs a column \"width\"");
+    if (r->has[ROLE_FRAME_WIDTH] != r->has[ROLE_FRAME_HEIGHT] ||
+        (r->has[ROLE_FRAME_WIDTH] && !r->has[ROLE_CLIP]))
+        return missing_column(r, line_start,
+                              "columns \"frame_width\", \"frame_height\" and \"clip_ms\" stand "
+                              "together");
     if (r->has[ROLE_WIDTH] && r->has[ROLE_IMAGE_SIZES])
         return missing_column(r, line_start,
                               "image sizes stand twice: in width and height, and in image_wh");
@@ -578,8 +599,9 @@ enum { ROWS_BETWEEN_REPORTS = 1 << 16 };
 
 static bool write_rows(const struct csv_writer *w) {
     const struct dataset *d = w->dataset;
-    bool ok = gzprintf(w->file, "part,vision_tiles,language_tokens%s%s%s%s\n",
+    bool ok = gzprintf(w->file, "part,vision_tiles,language_tokens%s%s%s%s%s\n",
                        d->clip_ms != NULL ? ",clip_ms" : "",
+                       d->frame_sizes != NULL ? ",frame_width,frame_height" : "",
                        d->vision_patches != NULL ? ",vision_patches,vision_squares" : "",
                        d->image_starts != NULL ? ",image_flags" : "",
                        !w->sizes   ? ""
@@ -590,6 +612,8 @@ static bool write_rows(const struct csv_writer *w) {
         ok = write_name(w->file, d->parts[s->part].name) &&
              gzprintf(w->file, ",%u,%u", (unsigned)s->vision_tiles, s->language_tokens) > 0;
         if (ok && d->clip_ms != NULL) ok = gzprintf(w->file, ",%u", d->clip_ms[i]) > 0;
+        if (ok && d->frame_sizes != NULL)
+            ok = gzprintf(w->file, ",%u,%u", d->frame_sizes[i].width, d->frame_sizes[i].height) > 0;
         if (ok && d->vision_patches != NULL)
             ok = gzprintf(w->file, ",%u,%llu", d->vision_patches[i],
                           (unsigned long long)d->vision_squares[i]) > 0;

@@ -149,21 +149,91 @@ static struct sample_record draw_record(const struct dataset_description *d,
     return record;
 }
 
+/* ---- sizes of frames ---- */
+
+enum { FRAME_SIZE_LIMIT = 1000 };
+
+struct frame_choice {
+    int64_t width, height;
+    double cumulative; /* share of this and those before it */
+};
+
+static bool read_side(const struct dataset_loading *l, const cJSON *node, const char *key,
+                      int64_t *out) {
+    const cJSON *side = cJSON_GetObjectItemCaseSensitive(node, key);
+    if (!cJSON_IsNumber(side) ||
+        !(side->valuedouble >= 1 && side->valuedouble <= RECORD_MAX_SIDE) ||
+        side->valuedouble != floor(side->valuedouble))
+        return json_error(l->json, side != NULL ? side : node, l->err,
+                          "for example { \"width\": 1280, \"height\": 720, \"share\": 0.5 }",
+                          "\"%s\" must be a whole number of 1 to %d pixels", key, RECORD_MAX_SIDE);
+    *out = (int64_t)side->valuedouble;
+    return true;
+}
+
+/* No choices where the description gives none. */
+static bool read_frame_sizes(const struct dataset_loading *l, struct frame_choice **choices,
+                             int64_t *count) {
+    const cJSON *list = l->d->frame_sizes, *node;
+    if (list == NULL || cJSON_IsNull(list)) return true;
+    const int size = cJSON_GetArraySize(list);
+    if (!cJSON_IsArray(list) || size < 1 || size > FRAME_SIZE_LIMIT)
+        return json_error(l->json, list, l->err,
+                          "for example [{ \"width\": 1280, \"height\": 720, \"share\": 0.5 }]",
+                          "\"frame_sizes\" must be a list of 1 to %d sizes", FRAME_SIZE_LIMIT);
+    if (l->d->clip_ms == NULL)
+        return json_error(l->json, list, l->err, "\"clip_ms\" gives their lengths",
+                          "\"frame_sizes\" without clips");
+    *choices = arena_array(l->builder->dataset->arena, struct frame_choice, size);
+    double sum = 0;
+    cJSON_ArrayForEach(node, list) {
+        struct frame_choice *c = &(*choices)[(*count)++];
+        const cJSON *share = cJSON_GetObjectItemCaseSensitive(node, "share");
+        if (!read_side(l, node, "width", &c->width) || !read_side(l, node, "height", &c->height))
+            return false;
+        if (!cJSON_IsNumber(share) || !(share->valuedouble > 0 && share->valuedouble <= 1e9))
+            return json_error(l->json, share != NULL ? share : node, l->err, "of all clips",
+                              "\"share\" must be a number above 0");
+        sum += share->valuedouble;
+        c->cumulative = sum;
+    }
+    return true;
+}
+
+/* By a stream of its own, so that all else is drawn as without sizes. */
+static void draw_frame_size(const struct frame_choice *choices, int64_t count, gsl_rng *rng,
+                            struct sample_record *record) {
+    if (count == 0) return;
+    const double drawn = gsl_rng_uniform(rng) * choices[count - 1].cumulative;
+    int64_t i = 0;
+    while (i < count - 1 && drawn >= choices[i].cumulative)
+        i++;
+    record->frame_width = choices[i].width;
+    record->frame_height = choices[i].height;
+}
+
 static bool draw_samples(struct dataset_loading *l, const struct columns *columns,
                          const struct bounds *bounds, int64_t count) {
     const struct dataset_description *d = l->d;
     int64_t part = dataset_builder_part(l->builder, d->name, strlen(d->name));
-    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
+    struct frame_choice *sizes = NULL;
+    int64_t size_count = 0;
+    if (!read_frame_sizes(l, &sizes, &size_count)) return false;
+    enum { SIZE_STREAM = 0x5f3759df };
+    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937), *size_rng = gsl_rng_alloc(gsl_rng_mt19937);
     gsl_rng_set(rng, (unsigned long)d->seed);
+    gsl_rng_set(size_rng, (unsigned long)d->seed ^ SIZE_STREAM);
     bool ok = true;
     for (int64_t i = 0; ok && i < count; i++) {
         struct sample_record record =
             draw_record(d, columns, bounds != NULL ? &bounds[i / d->samples_per_bound] : NULL, rng);
         record.part = part;
+        draw_frame_size(sizes, size_count, size_rng, &record);
         ok = dataset_builder_add(l->builder, &record) ||
              json_error(l->json, l->node, l->err, l->builder->hint, "sample %lld: %s", (long long)i,
                         l->builder->problem);
     }
+    gsl_rng_free(size_rng);
     gsl_rng_free(rng);
     return ok;
 }

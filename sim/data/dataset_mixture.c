@@ -145,7 +145,7 @@ static void draw(struct dataset_loading *l, struct component *components, int64_
 static bool check_keys(const struct dataset_loading *l) {
     const char *const foreign[] = { "file",         "files",        "parts",   "bounds",
                                     "vision_tiles", "text_tokens",  "clip_ms", "language_tokens",
-                                    "correlation",  "clip_limit_ms" };
+                                    "correlation",  "clip_limit_ms", "frame_sizes" };
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (dataset_key(l, foreign[i]) != NULL)
             return json_error(l->json, dataset_key(l, foreign[i]), l->err, NULL,

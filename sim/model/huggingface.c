@@ -476,8 +476,8 @@ bool huggingface_import(struct arena *arena, const struct json *config, const ch
     if (model_type == NULL && class_name[0] != '\0')
         return json_error(config, huggingface_key(root, "_class_name"), err,
                           arena_format(arena,
-                                       "these classes can be imported: %s; a model file of your own "
-                                       "may state others (docs/DATA.md, text_attention)",
+                                       "these classes can be imported: %s; a model file of your "
+                                       "own may state others (docs/DATA.md, text_attention)",
                                        listed(arena, huggingface_class_names())),
                           "models of class \"%.60s\" are not modelled", class_name);
     if (model_type == NULL)

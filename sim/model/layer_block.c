@@ -20,8 +20,8 @@
  * rotary. The result of a single block's attention is copied beside the activation, which is
  * written there, unless as before.
  *
- * Megatron-core's Flux (NeMo, FluxSingleTransformerBlock) runs a single block's branches apart, each
- * with its two matmuls and its sum over ranks, and adds them (branches_apart).
+ * Megatron-core's Flux (NeMo, FluxSingleTransformerBlock) runs a single block's branches apart,
+ * each with its two matmuls and its sum over ranks, and adds them (branches_apart).
  *
  * Under context parallelism video and text are cut alike (torchtitan, Diffusers).
  *

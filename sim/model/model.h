@@ -369,8 +369,11 @@ int64_t batch_shape_tokens(const struct batch_shape *shape, enum token_axis axis
 double batch_shape_squares(const struct batch_shape *shape, enum token_axis axis);
 /* Tokens of the diffusion decoder for a clip: its whole frames at the decoder's rate, compressed by
  * latent_frames in time (rounded up) and by latent_pixels along each side, in patches. At least one
- * frame; 0 for a clip of 0 ms. */
+ * frame; 0 for a clip of 0 ms. Frames of another size than the decoder's: sides cut down to whole
+ * patches, at least one; a width of 0 is the decoder's own. */
 int64_t model_clip_tokens(const struct model *model, int64_t clip_ms);
+int64_t model_sized_clip_tokens(const struct model *model, int64_t clip_ms, int64_t width,
+                                int64_t height);
 /* What a clip adds to cross_square_sum. */
 double model_clip_text_pairs(const struct model *model, double clip_tokens, double text_tokens);
 

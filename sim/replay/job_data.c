@@ -75,8 +75,11 @@ static void take_notes(struct job *job) {
         d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     if (clips)
         job->data_notes[job->data_note_count++] =
-            "clips of a micro-batch are not padded to the longest of them; frames are of the "
-            "model's size";
+            d->frame_sizes != NULL
+                ? "clips of a micro-batch are not padded to the longest of them; frames are of the "
+                  "data set's sizes, cut to whole patches"
+                : "clips of a micro-batch are not padded to the longest of them; frames are of the "
+                  "model's size";
     if (clips && (policy->packs || policy->sorts) && !policy->fits_clips)
         job->data_notes[job->data_note_count++] = arena_format(
             job->arena,

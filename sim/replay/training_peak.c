@@ -44,7 +44,8 @@ static bool has_size(const struct dataset *d, int size) {
     return size != SIZE_CLIP || d->clip_ms != NULL;
 }
 
-static double size_of(const struct dataset *d, int size, int64_t sample) {
+static double size_of(const struct model *model, const struct dataset *d, int size,
+                      int64_t sample) {
     switch (size) {
     case SIZE_TILES:
         return (double)d->samples[sample].vision_tiles;
@@ -55,18 +56,19 @@ static double size_of(const struct dataset *d, int size, int64_t sample) {
     case SIZE_SQUARES:
         return (double)d->vision_squares[sample];
     default:
-        return (double)d->clip_ms[sample];
+        return (double)batch_clip_tokens(model, d, sample);
     }
 }
 
 /* The `count` samples with most of a size, kept in falling order. */
-static void take_largest(const struct dataset *d, int size, int64_t count, uint32_t *out) {
+static void take_largest(const struct model *model, const struct dataset *d, int size,
+                         int64_t count, uint32_t *out) {
     int64_t taken = 0;
     for (int64_t i = 0; i < d->sample_count; i++) {
-        const double value = size_of(d, size, i);
-        if (taken == count && !(value > size_of(d, size, out[count - 1]))) continue;
+        const double value = size_of(model, d, size, i);
+        if (taken == count && !(value > size_of(model, d, size, out[count - 1]))) continue;
         int64_t at = taken < count ? taken++ : count - 1;
-        for (; at > 0 && size_of(d, size, out[at - 1]) < value; at--)
+        for (; at > 0 && size_of(model, d, size, out[at - 1]) < value; at--)
             out[at] = out[at - 1];
         out[at] = (uint32_t)i;
     }
@@ -122,7 +124,7 @@ static bool counted_shape(const struct job *job, struct batch_shape *out) {
     int64_t shape_count = 1;
     for (int size = 0; size < SIZE_COUNT; size++) {
         if (!has_size(d, size)) continue;
-        take_largest(d, size, count, samples);
+        take_largest(job->scenario->model, d, size, count, samples);
         shapes[shape_count++] =
             batch_shape_of_group(job->scenario->model, d, samples, count, false);
     }

@@ -9,13 +9,21 @@
 
 #include <math.h>
 
+int64_t batch_clip_tokens(const struct model *model, const struct dataset *dataset,
+                          int64_t sample) {
+    const struct image_size size = dataset->frame_sizes != NULL ? dataset->frame_sizes[sample]
+                                                                : (struct image_size){ 0, 0 };
+    return model_sized_clip_tokens(model, dataset->clip_ms[sample], size.width, size.height);
+}
+
 static void add_clips(struct batch_shape *shape, const struct model *model,
                       const struct dataset *dataset, const uint32_t *samples, int64_t count) {
     const bool padded = shape->language_tokens != shape->useful_language_tokens;
     for (int64_t i = 0; i < count; i++) {
-        double tokens = (double)model_clip_tokens(model, dataset->clip_ms[samples[i]]);
+        const uint32_t sample = samples[i];
+        double tokens = (double)batch_clip_tokens(model, dataset, sample);
         double text = padded ? (double)(shape->language_tokens / count)
-                             : (double)dataset->samples[samples[i]].language_tokens;
+                             : (double)dataset->samples[sample].language_tokens;
         shape->video_clips += tokens > 0;
         shape->video_tokens += (int64_t)tokens;
         shape->video_square_sum += tokens * tokens;

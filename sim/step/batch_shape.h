@@ -12,6 +12,8 @@
 #include "sim/data/dataset.h"
 #include "sim/model/model.h"
 
+/* Of a sample's clip, by its length and the size of its frames; the data set has clips. */
+int64_t batch_clip_tokens(const struct model *model, const struct dataset *dataset, int64_t sample);
 /* The micro-batch that a group of samples makes. */
 struct batch_shape batch_shape_of_group(const struct model *model, const struct dataset *dataset,
                                         const uint32_t *samples, int64_t count, bool packed);

@@ -15,8 +15,8 @@
  *   6. norms of queries and keys: as the families that have them.
  *
  * A diffusion transformer's public shapes are those of diffusion_shapes.csv, its activation is
- * GELU, it has no vocabulary, and no name tells its layers. Of one that is known by its name to hold
- * weights for the text, list or row must say in how many blocks.
+ * GELU, it has no vocabulary, and no name tells its layers. Of one that is known by its name to
+ * hold weights for the text, list or row must say in how many blocks.
  */
 #include "sim/study/measured_row.h"
 

@@ -21,6 +21,8 @@ const char *run_inputs_data(struct arena *arena, const struct dataset *d) {
                               d->vision_patches != NULL ? d->vision_patches[i] : 0,
                               d->clip_ms != NULL ? d->clip_ms[i] : 0 };
         hash = mix(hash, figures, sizeof figures);
+        if (d->frame_sizes != NULL)
+            hash = mix(hash, &d->frame_sizes[i], sizeof d->frame_sizes[i]);
     }
     return arena_format(arena, "%ld samples %016llx", (long)d->sample_count,
                         (unsigned long long)hash);

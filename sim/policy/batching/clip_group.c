@@ -14,8 +14,12 @@
 struct clip_parameters {
     int64_t clips, open;
     double seconds;
-    int order;
+    int order, buckets;
 };
+
+/* Frames of one size can be stacked; trainers of several sizes draw each batch from one bucket. */
+enum buckets { BUCKETS_NONE, BUCKETS_SIZE, BUCKETS_SIZE_AND_LENGTH };
+static const char *const bucket_names[] = { "none", "size", "size-and-length", NULL };
 
 #define AT(member) offsetof(struct clip_parameters, member)
 static const struct field fields[] = {
@@ -26,6 +30,10 @@ static const struct field fields[] = {
       "micro-batches that are filled at one time: a clip goes to the oldest that has room", NULL },
     { "order", FIELD_CHOICE, AT(order), 0, 0, "\"shuffle\"", "",
       "shuffle: a NumPy permutation of the clips; file: as they stand", greedy_pack_order_names },
+    { "buckets", FIELD_CHOICE, AT(buckets), 0, 0, "\"none\"", "",
+      "clips of a micro-batch have frames of one size, and also one length, as trainers with "
+      "buckets of resolutions have it; \"open\" is of each bucket",
+      bucket_names },
 };
 static const struct field_table parameters =
     FIELD_TABLE("clip-group", "video clips grouped by number and length", fields);
@@ -37,6 +45,17 @@ static int64_t length_of(const struct dataset *dataset, uint32_t sample) {
 static int64_t one(const struct dataset *dataset, uint32_t sample) {
     (void)dataset, (void)sample;
     return 1;
+}
+
+static uint64_t size_of_frames(const struct dataset *dataset, uint32_t sample) {
+    if (dataset->frame_sizes == NULL) return 0;
+    return (uint64_t)dataset->frame_sizes[sample].width << 32 | dataset->frame_sizes[sample].height;
+}
+
+/* Sides are below 2^20 and a clip's milliseconds below 2^27: mixed, two kinds hardly ever meet. */
+static uint64_t size_and_length(const struct dataset *dataset, uint32_t sample) {
+    return size_of_frames(dataset, sample) ^
+           (uint64_t)dataset->clip_ms[sample] * 0x9e3779b97f4a7c15u;
 }
 
 static bool clip_group_plan(const struct batch_request *request, const void *parameter_values,
@@ -53,6 +72,9 @@ static bool clip_group_plan(const struct batch_request *request, const void *par
         .open_limit = p->open,
         .size_of = length_of,
         .units_of = one,
+        .kind_of = p->buckets == BUCKETS_SIZE              ? size_of_frames
+                   : p->buckets == BUCKETS_SIZE_AND_LENGTH ? size_and_length
+                                                           : NULL,
     };
     uint32_t *order = greedy_pack_order((enum greedy_pack_order)p->order, request);
     greedy_pack_fill(&rule, request, order, plan);

@@ -1,5 +1,5 @@
 /* greedy_pack.c - first fit over a few open groups (next fit with one). Time is samples x open
- * groups; an open group is a list of samples linked through `next`. */
+ * groups, of all kinds; an open group is a list of samples linked through `next`. */
 #include "sim/policy/batching/greedy_pack.h"
 
 #include <stdlib.h>
@@ -22,6 +22,7 @@ uint32_t *greedy_pack_order(enum greedy_pack_order order, const struct batch_req
 }
 
 struct open_group {
+    uint64_t kind;
     int64_t size, units;
     uint32_t first, last;
 };
@@ -30,24 +31,29 @@ struct filling {
     const struct greedy_pack *rule;
     struct batch_plan *plan;
     struct open_group *open; /* oldest first */
-    int64_t open_count;
+    int64_t open_count, open_capacity;
     uint32_t *next; /* by sample: the one after it in its group */
     uint32_t written;
 };
 
-static void close_oldest(struct filling *f) {
-    const struct open_group *group = &f->open[0];
+static void close_group(struct filling *f, int64_t index) {
+    const struct open_group *group = &f->open[index];
     for (uint32_t sample = group->first;; sample = f->next[sample]) {
         f->plan->samples[f->written++] = sample;
         if (sample == group->last) break;
     }
     f->plan->starts[++f->plan->group_count] = f->written;
-    memmove(f->open, f->open + 1, sizeof *f->open * (size_t)--f->open_count);
+    f->open_count--;
+    memmove(f->open + index, f->open + index + 1,
+            sizeof *f->open * (size_t)(f->open_count - index));
 }
 
-static void put(struct filling *f, uint32_t sample, int64_t size, int64_t units) {
+static void put(struct filling *f, uint32_t sample, uint64_t kind, int64_t size, int64_t units) {
+    int64_t oldest = -1, of_kind = 0;
     for (int64_t i = 0; i < f->open_count; i++) {
         struct open_group *group = &f->open[i];
+        if (group->kind != kind) continue;
+        if (of_kind++ == 0) oldest = i;
         if (group->size + size > f->rule->size_limit || group->units + units > f->rule->unit_limit)
             continue;
         group->size += size;
@@ -56,8 +62,12 @@ static void put(struct filling *f, uint32_t sample, int64_t size, int64_t units)
         group->last = sample;
         return;
     }
-    if (f->open_count == f->rule->open_limit) close_oldest(f);
-    f->open[f->open_count++] = (struct open_group){ size, units, sample, sample };
+    if (of_kind == f->rule->open_limit) close_group(f, oldest);
+    if (f->open_count == f->open_capacity) {
+        f->open_capacity *= 2;
+        f->open = memory_realloc(f->open, sizeof *f->open * (size_t)f->open_capacity);
+    }
+    f->open[f->open_count++] = (struct open_group){ kind, size, units, sample, sample };
 }
 
 void greedy_pack_fill(const struct greedy_pack *rule, const struct batch_request *request,
@@ -72,6 +82,7 @@ void greedy_pack_fill(const struct greedy_pack *rule, const struct batch_request
         .rule = rule,
         .plan = plan,
         .open = memory_alloc(sizeof *f.open * (size_t)rule->open_limit),
+        .open_capacity = rule->open_limit,
         .next = memory_alloc(sizeof *f.next * count),
     };
     for (size_t i = 0; i < count; i++) {
@@ -79,10 +90,11 @@ void greedy_pack_fill(const struct greedy_pack *rule, const struct batch_request
         if (size > rule->size_limit || units > rule->unit_limit)
             plan->oversize_skipped++;
         else
-            put(&f, order[i], size, units);
+            put(&f, order[i], rule->kind_of != NULL ? rule->kind_of(dataset, order[i]) : 0, size,
+                units);
     }
     while (f.open_count > 0)
-        close_oldest(&f);
+        close_group(&f, 0);
     plan->full_group_count = plan->group_count;
     plan->samples_packed = f.written;
     free(f.next);

@@ -7,8 +7,8 @@
  *     greedy_pack_fill(&rule, request, order, plan);      // plan's groups and accounting
  *     greedy_pack_deal("pack", request, plan, err);       // group g to rank g mod dp, in turn
  *
- * A sample goes to the oldest open group that has room for it. If none has and open_limit groups
- * are open, the oldest is closed. Groups are numbered as they are closed, so that open_limit 1
+ * A sample goes to the oldest open group of its kind that has room for it. If none has and
+ * open_limit groups of the kind are open, the oldest of them is closed. Groups are numbered as they are closed, so that open_limit 1
  * keeps the order of the samples. A sample beyond a limit of its own is left out and counted as
  * oversize; no other is lost.
  */
@@ -22,6 +22,8 @@ struct greedy_pack {
     int64_t open_limit;             /* groups that are being filled at one time */
     int64_t (*size_of)(const struct dataset *dataset, uint32_t sample);
     int64_t (*units_of)(const struct dataset *dataset, uint32_t sample);
+    /* Samples of one kind share a group; open_limit is of each kind. NULL: all may. */
+    uint64_t (*kind_of)(const struct dataset *dataset, uint32_t sample);
 };
 
 enum greedy_pack_order { GREEDY_PACK_SHUFFLE, GREEDY_PACK_FILE };

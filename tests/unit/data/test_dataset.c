@@ -621,6 +621,33 @@ static void kinds_say_what_is_wrong(void **state) {
     }
 }
 
+/* Three wide frames for a high one, by a stream of their own: all else is drawn as without. */
+static void draws_frame_sizes(void **state) {
+    (void)state;
+#define CLIPS                                                                                      \
+    "{\"name\":\"x\",\"kind\":\"distribution\",\"sample_count\":40000,"                               \
+    "\"seed\":7,\"clip_ms\":{\"distribution\":\"lognormal\",\"mean\":3400,\"std\":1812},"                       \
+    "\"text_tokens\":{\"distribution\":\"constant\",\"value\":5}"
+    struct dataset *plain = draw(CLIPS "}", NULL);
+    struct dataset *sized = draw(CLIPS ",\"frame_sizes\":["
+                                       "{\"width\":1280,\"height\":720,\"share\":3},"
+                                       "{\"width\":720,\"height\":1280,\"share\":1}]}",
+                                 NULL);
+#undef CLIPS
+    assert_null(plain->frame_sizes);
+    assert_memory_equal(plain->clip_ms, sized->clip_ms, 40000 * sizeof *plain->clip_ms);
+    int64_t wide = 0;
+    for (int64_t i = 0; i < 40000; i++) {
+        const struct image_size *s = &sized->frame_sizes[i];
+        assert_true((s->width == 1280 && s->height == 720) ||
+                    (s->width == 720 && s->height == 1280));
+        wide += s->width == 1280;
+    }
+    assert_in_range(wide, 30000 - 350, 30000 + 350); /* four standard deviations */
+    dataset_destroy(plain);
+    dataset_destroy(sized);
+}
+
 /* Clips are drawn after the other columns of a sample, are cut, and carry the correlation. */
 static void draws_clips(void **state) {
     (void)state;
@@ -714,6 +741,7 @@ int main(void) {
         cmocka_unit_test(draws_have_the_moments),
         cmocka_unit_test(draws_correlate),
         cmocka_unit_test(draws_clips),
+        cmocka_unit_test(draws_frame_sizes),
         cmocka_unit_test(published_means_come_out),
         cmocka_unit_test(bounds_hold_in_each_iteration),
         cmocka_unit_test(bounds_condition_the_distribution),

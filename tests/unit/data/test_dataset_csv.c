@@ -388,6 +388,43 @@ static void clips_round_trip(void **state) {
                       "%s:2:1: error: clip_ms must be 0 to 86400000, got 86400001");
 }
 
+/* Sizes of frames stand beside clips; a sample may leave them to the model. */
+static void frames_round_trip(void **state) {
+    (void)state;
+    char in[512], out[512];
+    snprintf(in, sizeof in, "%s", scratch_path("frames.csv"));
+    snprintf(out, sizeof out, "%s", scratch_path("frames-out.csv"));
+    write_text(in, "clip_ms,text_tokens,frame_width,frame_height\n1000,10,,\n5000,20,1280,720\n"
+                   "5000,30,0,0\n0,40,720,1280\n");
+    struct dataset *before = load_or_fail(in, NULL);
+    struct error err = { 0 };
+    assert_true(dataset_write_csv(before, out, &err));
+    struct dataset *after = load_or_fail(out, NULL);
+    static const struct image_size want[] = { { 0, 0 }, { 1280, 720 }, { 0, 0 }, { 0, 0 } };
+    assert_memory_equal(before->frame_sizes, want, sizeof want);
+    assert_memory_equal(after->frame_sizes, want, sizeof want);
+    dataset_destroy(before);
+    dataset_destroy(after);
+    const struct {
+        const char *name, *text, *want;
+    } mistakes[] = {
+        { "half a size", "clip_ms,text_tokens,frame_width,frame_height\n1000,1,16,0\n",
+          "%s:2:1: error: frame_width and frame_height must both be positive, or both be 0 for the "
+          "model's own" },
+        { "one column", "clip_ms,text_tokens,frame_width\n1000,1,16\n",
+          "%s:1:1: error: columns \"frame_width\", \"frame_height\" and \"clip_ms\" stand "
+          "together\n"
+          "  hint: the header's columns are: clip_ms, text_tokens, frame_width" },
+        { "no clips", "text_tokens,frame_width,frame_height\n1,16,16\n",
+          "%s:1:1: error: columns \"frame_width\", \"frame_height\" and \"clip_ms\" stand "
+          "together\n"
+          "  hint: the header's columns are: text_tokens, frame_width, frame_height" },
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++)
+        assert_load_error(mistakes[i].name, (write_text(in, mistakes[i].text), in), NULL,
+                          mistakes[i].want);
+}
+
 static void patches_round_trip(void **state) {
     (void)state;
     char out[512];
@@ -605,6 +642,7 @@ int main(void) {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(partly_known_sizes),
         cmocka_unit_test(clips_round_trip),
+        cmocka_unit_test(frames_round_trip),
         cmocka_unit_test(patches_round_trip),
         cmocka_unit_test(squares_are_those_of_images),
         cmocka_unit_test(vision_must_fit),

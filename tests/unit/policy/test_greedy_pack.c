@@ -8,6 +8,7 @@ struct clips {
     struct dataset dataset;
     struct sample samples[SAMPLE_LIMIT];
     uint32_t clip_ms[SAMPLE_LIMIT];
+    struct image_size sizes[SAMPLE_LIMIT];
     struct dataset_part part;
 };
 
@@ -18,12 +19,14 @@ static void random_data(struct clips *data, uint32_t seed, int64_t count) {
         data->samples[i] = (struct sample){ 1 + random_mt_next(&mt) % 9000,
                                             (uint16_t)(random_mt_next(&mt) % 60), 0 };
         data->clip_ms[i] = 200 + random_mt_next(&mt) % 17000;
+        data->sizes[i] = (struct image_size){ 16 * (1 + (uint32_t)i % 7), 16 * (1 + seed % 3) };
     }
     data->part = (struct dataset_part){ "x", "synthetic", count, 0 };
     data->dataset = (struct dataset){ .name = "x",
                                       .samples = data->samples,
                                       .sample_count = count,
                                       .clip_ms = data->clip_ms,
+                                      .frame_sizes = data->sizes,
                                       .parts = &data->part,
                                       .part_count = 1 };
 }
@@ -62,15 +65,23 @@ static void groups_by_hand(void **state) {
         { "clip-group", "{\"order\":\"file\",\"clips\":2}", "0,1;2,3;4", 1 },
         { "clip-group", "{\"order\":\"file\",\"seconds\":17}", "0,1,2;3;4;5", 0 },
         { "clip-group", "{\"order\":\"file\",\"clips\":1,\"open\":3}", "0;1;2;3;4", 1 },
+        /* frames wide, high, wide, high, wide, wide: each size has a group of its own open */
+        { "clip-group", "{\"order\":\"file\",\"buckets\":\"size\"}", "0,2;1,3;4", 1 },
+        { "clip-group", "{\"order\":\"file\",\"buckets\":\"size\",\"clips\":1,\"open\":2}",
+          "0;1;2;3;4", 1 },
+        { "clip-group", "{\"order\":\"file\",\"buckets\":\"size-and-length\"}", "0,2;1;3;4", 1 },
     };
     struct sample samples[] = { { 4000, 5, 0 }, { 3000, 3, 0 }, { 2000, 2, 0 },
                                 { 9000, 1, 0 }, { 1000, 0, 0 }, { 3400, 4, 0 } };
     uint32_t clip_ms[] = { 5000, 6000, 5000, 9000, 16000, 17000 };
+    struct image_size sizes[] = { { 1280, 720 }, { 720, 1280 }, { 1280, 720 },
+                                  { 720, 1280 }, { 1280, 720 }, { 1280, 720 } };
     struct dataset_part part = { "x", "synthetic", 6, 0 };
     struct dataset dataset = { .name = "x",
                                .samples = samples,
                                .sample_count = 6,
                                .clip_ms = clip_ms,
+                               .frame_sizes = sizes,
                                .parts = &part,
                                .part_count = 1 };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -140,6 +151,7 @@ static void nothing_is_lost(void **state) {
         { "clip-group",
           "{\"clips\":3,\"seconds\":30,\"open\":16}",
           { INT64_MAX, INT64_MAX, 3, 30000 } },
+        { "clip-group", "{\"buckets\":\"size\",\"open\":2}", { INT64_MAX, INT64_MAX, 8, 16000 } },
     };
     static struct clips data;
     for (uint32_t seed = 1; seed <= 12; seed++)
@@ -148,6 +160,11 @@ static void nothing_is_lost(void **state) {
             struct batch_plan plan =
                 make(cases[i].policy, cases[i].parameters, &data.dataset, 1 + seed % 4);
             check_plan(&plan, &data.dataset, &cases[i].most);
+            if (strstr(cases[i].parameters, "buckets") != NULL)
+                for (int64_t g = 0; g < plan.group_count; g++)
+                    for (uint32_t k = plan.starts[g] + 1; k < plan.starts[g + 1]; k++)
+                        assert_int_equal(data.sizes[plan.samples[k]].width,
+                                         data.sizes[plan.samples[k - 1]].width);
             batch_plan_free(&plan);
         }
 }
@@ -235,12 +252,9 @@ static void no_clips(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_by_hand),
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(open_groups_waste_less),
-        cmocka_unit_test(sorted_windows),
-        cmocka_unit_test(padding_is_counted),
-        cmocka_unit_test(no_clips),
+        cmocka_unit_test(groups_by_hand),         cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(open_groups_waste_less), cmocka_unit_test(sorted_windows),
+        cmocka_unit_test(padding_is_counted),     cmocka_unit_test(no_clips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,16 @@ static void test_shape_of_clips(void **state) {
     packed = batch_shape_of_group(model, &dataset, all, 3, true);
     assert_int_equal(packed.video_tokens, 2 * 4096);
     assert_true(packed.video_square_sum + packed.cross_square_sum == 4196. * 4196 + 4396. * 4396);
+    /* Frames of a size of their own are cut to whole patches of 16 pixels; 0 is the model's. */
+    struct image_size sizes[] = { { 527, 256 }, { 0, 0 }, { 7, 4000 } };
+    dataset.frame_sizes = sizes;
+    images[2] = 1;
+    assert_int_equal(batch_clip_tokens(model, &dataset, 0), 32 * 16);
+    assert_int_equal(batch_clip_tokens(model, &dataset, 1), 64 * 64);
+    assert_int_equal(batch_clip_tokens(model, &dataset, 2), 1 * 250);
+    packed = batch_shape_of_group(model, &dataset, all, 3, true);
+    assert_int_equal(packed.video_tokens, 512 + 4096 + 250);
+    dataset.frame_sizes = NULL;
     dataset.clip_ms = clip_ms;
     /* Without a decoder the clips are nothing. */
     model = model_load(arena, SCENARIOS, "llama3-8b", &err);
