@@ -120,7 +120,10 @@ static void print_throughput(const struct execution *e) {
     char tokens[32], share[32];
     const bool clips = e->job->dataset->clip_ms != NULL &&
                        e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
-    printf("  throughput  %.4g %s/s", (double)r->samples / seconds, clips ? "clips" : "samples");
+    printf("  throughput  %.4g %s/s", (double)r->samples / seconds,
+           !clips                   ? "samples"
+           : e->job->single_frames ? "images"
+                                   : "clips");
     const bool reads = e->scenario->model->modules[MODULE_LANGUAGE].layer_count > 0;
     if (r->useful_language_tokens > 0 && !clips && reads) {
         if (tokens_per_s / gpus < 9999.5) /* beyond it four digits would be 1.571e+04 */

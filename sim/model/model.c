@@ -226,12 +226,19 @@ static int64_t patches_of_side(int64_t pixels, int64_t step) {
     return pixels < step ? 1 : pixels / step;
 }
 
+int64_t model_clip_frames(const struct model *model, int64_t clip_ms) {
+    const struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
+    if (m->layer_count == 0 || clip_ms <= 0) return 0;
+    const int64_t frames = clip_ms * m->frames_per_second / 1000;
+    return frames > 0 ? frames : 1;
+}
+
 int64_t model_sized_clip_tokens(const struct model *model, int64_t clip_ms, int64_t width,
                                 int64_t height) {
     const struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
-    if (m->layer_count == 0 || clip_ms <= 0) return 0;
-    int64_t frames = clip_ms * m->frames_per_second / 1000;
-    int64_t latents = divide_up(frames > 0 ? frames : 1, m->latent_frames);
+    const int64_t frames = model_clip_frames(model, clip_ms);
+    if (frames == 0) return 0;
+    const int64_t latents = divide_up(frames, m->latent_frames);
     const int64_t step = m->latent_pixels * m->patch_size;
     return divide_up(latents, m->temporal_patch) *
            patches_of_side(width > 0 ? width : m->image_size, step) *

@@ -367,6 +367,8 @@ struct batch_shape model_batch_shape(const struct model *model, int64_t samples,
 /* Tokens and sum of squared lengths on an axis. */
 int64_t batch_shape_tokens(const struct batch_shape *shape, enum token_axis axis);
 double batch_shape_squares(const struct batch_shape *shape, enum token_axis axis);
+/* Whole frames of a clip at the diffusion decoder's rate, at least one; 0 for a clip of 0 ms. */
+int64_t model_clip_frames(const struct model *model, int64_t clip_ms);
 /* Tokens of the diffusion decoder for a clip: its whole frames at the decoder's rate, compressed by
  * latent_frames in time (rounded up) and by latent_pixels along each side, in patches. At least one
  * frame; 0 for a clip of 0 ms. Frames of another size than the decoder's: sides cut down to whole

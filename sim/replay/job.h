@@ -38,6 +38,7 @@ struct job {
         struct batch_shape shape;
     } windows[JOB_WINDOW_LIMIT];
     int64_t window_count;
+    bool single_frames;      /* clips of one frame each: images */
     const char **data_notes; /* what was assumed of the data, one sentence each */
     int64_t data_note_count;
     struct job_plan plan;

@@ -57,6 +57,15 @@ static void note_encoded_text(struct job *job) {
                      d->name, model->name);
 }
 
+static bool has_single_frames(const struct dataset *d, const struct model *model) {
+    int64_t most = 0;
+    for (int64_t i = 0; d->clip_ms != NULL && i < d->sample_count && most <= 1; i++) {
+        const int64_t frames = model_clip_frames(model, d->clip_ms[i]);
+        most = frames > most ? frames : most;
+    }
+    return most == 1;
+}
+
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
@@ -74,12 +83,11 @@ static void take_notes(struct job *job) {
     const bool clips =
         d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     if (clips)
-        job->data_notes[job->data_note_count++] =
-            d->frame_sizes != NULL
-                ? "clips of a micro-batch are not padded to the longest of them; frames are of the "
-                  "data set's sizes, cut to whole patches"
-                : "clips of a micro-batch are not padded to the longest of them; frames are of the "
-                  "model's size";
+        job->data_notes[job->data_note_count++] = arena_format(
+            job->arena, "%sframes are of the %s",
+            job->single_frames ? ""
+                               : "clips of a micro-batch are not padded to the longest of them; ",
+            d->frame_sizes != NULL ? "data set's sizes, cut to whole patches" : "model's size");
     if (clips && (policy->packs || policy->sorts) && !policy->fits_clips)
         job->data_notes[job->data_note_count++] = arena_format(
             job->arena,
@@ -117,6 +125,7 @@ bool job_load_data(struct job *job, struct error *err) {
     if (job->dataset == NULL)
         return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
     if (!check_resolution(job, err) || !check_video(job, err)) return false;
+    job->single_frames = has_single_frames(job->dataset, s->model);
     take_notes(job);
     job->load_s = wall_clock_s() - start;
     return true;
