@@ -587,8 +587,12 @@ static char *text_of(cJSON *object) {
 
 const char *job_data_key(struct arena *arena, const struct scenario *s) {
     char *fields = text_of(field_table_write(&scenario_dataset_table, &s->dataset_fields));
-    /* The model decides the size of a tile, and what is noted about its tokens. */
-    const char *key = arena_format(arena, "%p %s", (const void *)s->model->layers, fields);
+    /* The model decides the size of a tile, and what is noted about its tokens; a scenario the size
+     * of its frames. */
+    const struct module *decoder = &s->model->modules[MODULE_DIFFUSION_DECODER];
+    const char *key =
+        arena_format(arena, "%p-%ldx%ld %s", (const void *)s->model->layers,
+                     (long)decoder->image_size, (long)decoder->image_height, fields);
     cJSON_free(fields);
     return key;
 }

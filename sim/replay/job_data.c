@@ -82,12 +82,17 @@ static void take_notes(struct job *job) {
     const struct batching_policy *policy = job->scenario->batching.row;
     const bool clips =
         d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
-    if (clips)
-        job->data_notes[job->data_note_count++] = arena_format(
-            job->arena, "%sframes are of the %s",
+    if (clips) {
+        const char *sizes = d->frame_sizes != NULL ? "data set's sizes, cut to whole patches"
+                            : job->scenario->model_fields.frame_size != NULL
+                                ? "scenario's size (model.frame_size)"
+                                : "model's size";
+        const char *padding =
             job->single_frames ? ""
-                               : "clips of a micro-batch are not padded to the longest of them; ",
-            d->frame_sizes != NULL ? "data set's sizes, cut to whole patches" : "model's size");
+                               : "clips of a micro-batch are not padded to the longest of them; ";
+        job->data_notes[job->data_note_count++] =
+            arena_format(job->arena, "%sframes are of the %s", padding, sizes);
+    }
     if (clips && (policy->packs || policy->sorts) && !policy->fits_clips)
         job->data_notes[job->data_note_count++] = arena_format(
             job->arena,

@@ -118,83 +118,6 @@ static bool merge_cluster_file(struct reader *r) {
     return true;
 }
 
-/* ---- model: frozen modules and precisions ---- */
-
-static int role_by_name(const char *name) {
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        if (strcmp(module_role_name((enum module_role)role), name) == 0) return role;
-    return -1;
-}
-
-static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
-    int role = role_by_name(name);
-    if (role < 0)
-        json_error(r->s->json, node, r->err, "one of: " MODULE_ROLE_LIST, "unknown module \"%s\"",
-                   name);
-    else if (r->s->model->modules[role].layer_count == 0) {
-        json_error(r->s->json, node, r->err, NULL, "model \"%s\" has no module \"%s\"",
-                   r->s->model->name, name);
-        role = -1;
-    }
-    return role;
-}
-
-static int precision_named(const cJSON *name) {
-    int p = PRECISION_COUNT - 1;
-    while (p >= 0 && !(cJSON_IsString(name) &&
-                       strcmp(precision_name((enum precision)p), name->valuestring) == 0))
-        p--;
-    return p;
-}
-
-static bool apply_model_options(struct reader *r) {
-    struct scenario *s = r->s;
-    r->rule = NULL;
-    struct model *model = arena_new(s->arena, struct model);
-    *model = *s->model;
-    s->model = model;
-    model->input_gradients = s->model_fields.input_gradients;
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        model->modules[role].precision = (enum precision)s->training_fields.precision;
-
-    const cJSON *frozen = scenario_present(s->model_fields.frozen), *item;
-    if (frozen != NULL && !cJSON_IsArray(frozen))
-        return json_error(s->json, frozen, r->err, "for example [\"vision\"]",
-                          "must be a list of modules");
-    cJSON_ArrayForEach(item, frozen) {
-        if (!cJSON_IsString(item))
-            return json_error(s->json, item, r->err, "one of: " MODULE_ROLE_LIST,
-                              "must be the name of a module");
-        int role = role_of_node(r, item, item->valuestring);
-        if (role < 0) return false;
-        model->modules[role].frozen = true;
-    }
-    if (!scenario_apply_lora(r, model)) return false;
-    const cJSON *precision = scenario_present(s->model_fields.precision);
-    if (precision != NULL && !cJSON_IsObject(precision))
-        return json_error(s->json, precision, r->err, "for example {\"vision\": \"fp8\"}",
-                          "must be an object of module and precision");
-    cJSON_ArrayForEach(item, precision) {
-        int role = role_of_node(r, item, item->string);
-        if (role < 0) return false;
-        const int found = precision_named(item);
-        if (found < 0)
-            return json_error(s->json, item, r->err, "one of: bf16, fp16, fp8, fp4, fp32",
-                              cJSON_IsString(item) ? "unknown precision \"%s\""
-                                                   : "must be the name of a precision",
-                              item->valuestring);
-        model->modules[role].precision = (enum precision)found;
-        r->precision_nodes[role] = item;
-    }
-    bool trainable = false;
-    for (int64_t i = 0; i < model->layer_count; i++)
-        trainable = trainable || model_layer_trained_parameters(model, i) > 0;
-    if (!trainable)
-        return json_error(s->json, frozen, r->err, NULL,
-                          "every module is frozen: nothing is left to train");
-    return true;
-}
-
 /* The samples are read later, but a name that leads nowhere is a mistake of the scenario. */
 static bool check_dataset(struct reader *r) {
     struct scenario *s = r->s;
@@ -296,14 +219,14 @@ static void choose_node(struct reader *r) {
                                  (long)domain, f->hardware));
 }
 
-/* Of model.precision, whose mistakes apply_model_options() tells. */
+/* Of model.precision, whose mistakes scenario_apply_model() tells. */
 static enum precision find_main_precision(const struct scenario *s) {
     const cJSON *precisions = scenario_present(s->model_fields.precision);
     enum precision found = (enum precision)s->training_fields.precision;
     int64_t most = -1;
     for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
         const int64_t parameters = module_parameters(s->model, (enum module_role)role);
-        const int own = precision_named(
+        const int own = scenario_precision_named(
             cJSON_GetObjectItemCaseSensitive(precisions, module_role_name((enum module_role)role)));
         if (s->model->modules[role].layer_count == 0 || parameters <= most) continue;
         most = parameters;
@@ -427,7 +350,7 @@ static bool read_all(struct reader *r) {
                                   scenario_member(r->top.dataset, "max_tiles")),
                           r->err, NULL, "min_tiles is above max_tiles");
 
-    if (!read_files(r) || !apply_model_options(r)) return false;
+    if (!read_files(r) || !scenario_apply_model(r)) return false;
     if (!rule_precision(r) || !rule_fp8_recipe(r) || !rule_precision_aware(r) ||
         !rule_reduce_dtype(r) || !rule_attention(r))
         return false;

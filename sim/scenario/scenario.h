@@ -26,6 +26,7 @@ struct scenario_model {
     const cJSON *frozen;     /* list of roles */
     const cJSON *lora;       /* adapters of the language model */
     bool input_gradients;    /* see struct model */
+    const char *frame_size;  /* "1280x720"; NULL: as the model has it */
     const cJSON *precision;  /* role -> precision */
     const cJSON *definition; /* a model file's content; NULL: read the file `name` */
 };

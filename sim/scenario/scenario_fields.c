@@ -39,6 +39,10 @@ static const struct field model_fields[] = {
       "Transformers' "
       "enable_input_require_grads() makes it",
       NULL },
+    { "frame_size", FIELD_TEXT, AT(frame_size), 0, 0, "null", "pixels",
+      "of a diffusion decoder: width and height of frames, for example \"1280x720\"; null: as the "
+      "model's file says. Samples whose data set gives their frames a size keep it",
+      NULL },
     { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
       "the content of a model file, written here instead of read; its name may stand in either "
       "place",

@@ -1,8 +1,8 @@
 /* scenario_reader.h - the scenario while it is being read. Private to sim/scenario.
  *
- * scenario.c reads sections and files, scenario_policies.c the policies, scenario_rules.c weighs
- * resolved values against each other. All of them fail with a message that points at the field that
- * a user would change.
+ * scenario.c reads sections and files, scenario_model.c changes the model, scenario_policies.c
+ * reads the policies, scenario_rules.c weighs resolved values against each other. All of them fail
+ * with a message that points at the field that a user would change.
  */
 #ifndef BALLAST_SIM_SCENARIO_READER_H
 #define BALLAST_SIM_SCENARIO_READER_H
@@ -55,6 +55,11 @@ bool scenario_read_batching(struct reader *r);
 bool scenario_read_schedule(struct reader *r);
 bool scenario_read_partition(struct reader *r);
 bool scenario_read_recompute(struct reader *r);
+
+/* scenario_model.c: frozen modules, size of frames, adapters, precisions, on a copy of the model. */
+bool scenario_apply_model(struct reader *r);
+/* enum precision, or -1. */
+int scenario_precision_named(const cJSON *name);
 
 /* scenario_lora.c */
 bool scenario_apply_lora(struct reader *r, struct model *model);

@@ -418,6 +418,30 @@ static void test_oracle_of_layers(void **state) {
     scenario_destroy(s);
 }
 
+/* A sweep over sizes of frames: the data set is one, its tokens are not. */
+static void test_sizes_of_frames_are_not_shared(void **state) {
+    (void)state;
+    static const char *const sizes[] = { "null", "832x480", "1280x720", "720x1280" };
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    struct arena *arena = arena_create();
+    const char *keys[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const char *overrides[] = { arena_format(arena, "model.frame_size=%s", sizes[i]), NULL };
+        struct scenario_options options = { .directory = SCENARIOS,
+                                            .overrides = overrides,
+                                            .cache = shared_cache() };
+        struct error err = { 0 };
+        struct scenario *s = scenario_load(&options, SCENARIOS "/examples/wan-14b.json", &err);
+        if (s == NULL) fail_msg("%s", err.text);
+        keys[i] = job_batch_key(arena, s);
+        scenario_destroy(s);
+    }
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < i; k++)
+            assert_int_equal(strcmp(keys[i], keys[k]) == 0, i == 1); /* 832x480 is the model's */
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes_follow_the_order_of_consumption),
@@ -431,6 +455,7 @@ int main(void) {
         cmocka_unit_test(test_oracle_layer_seconds),
         cmocka_unit_test(test_oracle_simulates_iterations),
         cmocka_unit_test(test_oracle_of_layers),
+        cmocka_unit_test(test_sizes_of_frames_are_not_shared),
     };
     return cmocka_run_group_tests(tests, begin, fixture_end);
 }
