@@ -91,8 +91,12 @@ static bool encodes_online(const char *notes) {
                                                  "includes",    "including",
                                                  NULL },
                              *const often[] = { "each step", "every step", NULL },
-                             *const before[] = { "precomputed", "pre-computed", "pre-encoded",
-                                                 "preencoded",  "cached",       NULL },
+                             *const before[] = { "precomputed",    "pre-computed",
+                                                 "pre-encoded",    "preencoded",
+                                                 "pre-extracted",  "cached",
+                                                 "encoded before", "extracted before",
+                                                 "made before",    "beforehand",
+                                                 NULL },
                              *const nothing[] = { "nothing is encoded", "encodes nothing", NULL };
     for (const char *const *word = before; *word != NULL; word++)
         if (measured_text_denies(notes, *word)) return true;
