@@ -136,18 +136,19 @@ void scenario_assume_stack(struct reader *r) {
     struct scenario *s = r->s;
     const struct stack *stack = s->stack;
     if (stack == NULL) return;
+    const struct stack_use use = cost_model_stack(s->cost_model);
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
         if (is_of_another_precision(s, stack->causes[i].name) ||
             is_of_other_models(s, stack->causes[i].name) ||
             is_replaced(s, stack->causes[i].name) ||
+            (!use.attention_stated && strncmp(stack->causes[i].name, "attention_", 10) == 0) ||
             (is_captured(s) && strncmp(stack->causes[i].name, "host_", 5) == 0))
             continue;
         text = arena_format(s->arena, "%s%s %s %s", text, comma, stack->causes[i].name,
                             stack->causes[i].value);
         comma = ",";
     }
-    const struct stack_use use = cost_model_stack(s->cost_model);
     text = arena_format(s->arena, "%s%s kernels take %.3g times their profile's time", text,
                         comma[0] != '\0' ? ";" : "", use.kernel_time_factor);
     const double more =

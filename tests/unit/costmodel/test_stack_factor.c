@@ -284,6 +284,11 @@ static void test_usual_factors(void **state) {
     assert_false(stack_on(&stacks[0], "h100-80g-sxm", PRECISION_BF16).attention_stated);
     stacks[0].attention_forward_time = 2;
     assert_true(stack_on(&stacks[0], "a100-80g-sxm", PRECISION_BF16).attention_stated);
+    stacks[1].attention_gpu = "b200 gb200";
+    assert_true(stack_on(&stacks[1], "b200-180g-sxm-slow", PRECISION_FP8).attention_stated);
+    assert_true(stack_on(&stacks[1], "gb200-186g-nvl72", PRECISION_BF16).attention_stated);
+    assert_false(stack_on(&stacks[1], "gb300-288g-nvl72", PRECISION_BF16).attention_stated);
+    assert_false(stack_on(&stacks[1], "h200-141g-sxm", PRECISION_BF16).attention_stated);
 }
 
 /* A precision's own factors hold on all of the generation before those of the other one of its
