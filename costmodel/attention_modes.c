@@ -153,7 +153,8 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
     const bool flash_2 = masked || first || named == ATTENTION_KERNEL_FLASH_2;
     const bool stands_in =
         generation == GENERATION_BLACKWELL && work->dropout && work->deterministic;
-    const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL) ||
+    const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL &&
+                                   generation != GENERATION_BLACKWELL) ||
                        generation < GENERATION_HOPPER || stands_in;
     const double before_s = p->seconds;
     const bool forward = work->pass == PASS_FORWARD;

@@ -83,15 +83,14 @@ static void take_notes(struct job *job) {
     const bool clips =
         d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     if (clips) {
-        const char *sizes = d->frame_sizes != NULL ? "data set's sizes, cut to whole patches"
-                            : job->scenario->model_fields.frame_size != NULL
-                                ? "scenario's size (model.frame_size)"
-                                : "model's size";
+        const struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
         const char *padding =
             job->single_frames ? ""
                                : "clips of a micro-batch are not padded to the longest of them; ";
-        job->data_notes[job->data_note_count++] =
-            arena_format(job->arena, "%sframes are of the %s", padding, sizes);
+        job->data_notes[job->data_note_count++] = arena_format(
+            job->arena, "%sframes are of %s%ld x %ld px", padding,
+            d->frame_sizes != NULL ? "the data set's sizes, cut to whole patches, else of " : "",
+            (long)decoder->image_size, (long)decoder->image_height);
     }
     if (clips && (policy->packs || policy->sorts) && !policy->fits_clips)
         job->data_notes[job->data_note_count++] = arena_format(

@@ -1,8 +1,14 @@
-/* scenario_model.c - section `model`: what a scenario changes of the model that it names. */
+/* scenario_model.c - section `model`: what a scenario changes of the model that it names.
+ *
+ * Models are shared by the scenarios of a sweep, so that the changes are made on a copy, whose
+ * layers stay those of the file.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "sim/scenario/scenario_reader.h"
+
+enum { MOST_PIXELS = 100000 }; /* of a side, as model files have it */
 
 static int role_by_name(const char *name) {
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
@@ -31,12 +37,11 @@ int scenario_precision_named(const cJSON *name) {
     return p;
 }
 
-enum { MOST_PIXELS = 100000 };
-
 /* "1280x720", width first. */
 static bool read_frame_size(const char *text, long side[2]) {
     int end = -1;
-    return sscanf(text, "%ldx%ld%n", &side[0], &side[1], &end) == 2 && text[end] == '\0' &&
+    return text[strspn(text, "0123456789x")] == '\0' && /* no blanks, no signs */
+           sscanf(text, "%6ldx%6ld%n", &side[0], &side[1], &end) == 2 && text[end] == '\0' &&
            side[0] >= 1 && side[1] >= 1 && side[0] <= MOST_PIXELS && side[1] <= MOST_PIXELS;
 }
 
@@ -48,7 +53,7 @@ static bool apply_frame_size(struct reader *r, struct model *model) {
     struct module *m = &model->modules[MODULE_DIFFUSION_DECODER];
     if (m->layer_count == 0)
         return json_error(s->json, node, r->err, "an encoder's tiles are of its model file's size",
-                          "frame_size is of a diffusion decoder, which model \"%s\" has not",
+                          "frame_size is of a diffusion decoder, and model \"%s\" has none",
                           model->name);
     long side[2];
     if (!read_frame_size(text, side))

@@ -42,6 +42,8 @@ static void test_mistakes(void **state) {
     } cases[] = {
         { "1280x", "\"1280x\" is no size of a frame", form },
         { "1280x720p", "\"1280x720p\" is no size of a frame", form },
+        { " 1280x720", "\" 1280x720\" is no size of a frame", form },
+        { "+1280x720", "\"+1280x720\" is no size of a frame", form },
         { "0x720", "\"0x720\" is no size of a frame", form },
         { "16x100016", "\"16x100016\" is no size of a frame", form },
         { "99999999999999999999x16", "\"99999999999999999999x16\" is no size of a frame", form },
@@ -61,7 +63,7 @@ static void test_mistakes(void **state) {
     assert_null(load(NULL, &err));
     check_message("no decoder", &err,
                   "s.json:2:53: error: /model/frame_size: frame_size is of a diffusion decoder, "
-                  "which model \"internvl-6b-20b\" has not",
+                  "and model \"internvl-6b-20b\" has none",
                   "an encoder's tiles are of its model file's size");
 }
 

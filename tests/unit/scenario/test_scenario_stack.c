@@ -22,6 +22,28 @@ static void test_the_usual_stack(void **state) {
     }
 }
 
+/* What megatron-core says of attention is of B200 and GB200. */
+static void test_attention_of_another_gpu_is_not_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *hardware;
+        bool told;
+    } cases[] = { { "cluster.hardware=a100-80g-sxm", false },
+                  { "cluster.hardware=b200-180g-sxm", true } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { cases[i].hardware, NULL };
+        struct scenario *s = load_valid(MODEL, NULL, overrides);
+        bool told = false, stack = false;
+        for (int64_t k = 0; s->assumptions[k] != NULL; k++) {
+            told = told || strstr(s->assumptions[k], "attention_forward_time") != NULL;
+            stack = stack || strstr(s->assumptions[k], "stack megatron-core: ") != NULL;
+        }
+        assert_true(stack);
+        assert_true(told == cases[i].told);
+        scenario_destroy(s);
+    }
+}
+
 /* megatron-core hides both; what the layout says goes first. */
 static void test_overlap_as_the_stack_does(void **state) {
     (void)state;
@@ -202,7 +224,9 @@ static void test_stack_of_a_precision(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_usual_stack),   cmocka_unit_test(test_overlap_as_the_stack_does),
+        cmocka_unit_test(test_the_usual_stack),
+        cmocka_unit_test(test_attention_of_another_gpu_is_not_told),
+        cmocka_unit_test(test_overlap_as_the_stack_does),
         cmocka_unit_test(test_host_of_a_file),    cmocka_unit_test(test_host_of_a_gpu),
         cmocka_unit_test(test_padding_taken_out), cmocka_unit_test(test_stack_of_a_precision),
     };
