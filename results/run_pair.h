@@ -2,8 +2,8 @@
  * order.
  *
  * On one GPU, backend, stack and precision what is common to both predictions cancels, and what is
- * left was measured on pairs of runs (run.pair_band_fraction); otherwise only what makes all runs of a
- * kind longer than predicted does, and bands count in ln, as a square. What
+ * left was measured on pairs of runs (run.pair_band_fraction); otherwise only what makes all runs
+ * of a kind longer than predicted does, and bands count in ln, as a square. What
  * waiting for the host's launches costs more or less comes on top of either: no measured runs tell
  * how far a host's time errs. docs/MODEL.md section 9 has the derivation.
  *

@@ -58,8 +58,8 @@ struct dataset {
     /* Milliseconds of the video clip of each sample, 0 for one without; NULL where none has any.
      * The tokens are its text alone: how many a decoder makes of the clip is the model's affair. */
     uint32_t *clip_ms;
-    /* Of the frames of each clip, as they are trained on; NULL, and 0 x 0 of one sample: as large as
-     * the decoder's own. Only beside clip_ms. */
+    /* Of the frames of each clip, as they are trained on; NULL, and 0 x 0 of one sample: as large
+     * as the decoder's own. Only beside clip_ms. */
     struct image_size *frame_sizes;
     int64_t patches_per_language_token; /* merge^2 when there are vision_patches, otherwise 0 */
     struct dataset_part *parts;

@@ -13,7 +13,8 @@ struct dataset_description {
     int kind, format, status;
     int64_t tile_language_tokens, sample_count, seed, clip_limit_ms, samples_per_bound;
     double correlation;
-    const cJSON *files, *parts, *vision_tiles, *text_tokens, *language_tokens, *clip_ms, *frame_sizes;
+    const cJSON *files, *parts, *vision_tiles, *text_tokens, *language_tokens, *clip_ms,
+        *frame_sizes;
     const cJSON *bounds, *components;
 };
 

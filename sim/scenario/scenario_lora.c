@@ -30,8 +30,8 @@ static const struct field lora_rows[] = {
 const struct field_table scenario_lora_table = FIELD_TABLE(
     "lora", "low-rank adapters (Hu et al. 2021) beside frozen linear layers", lora_rows);
 
-/* Streams in which a name has a layer: Diffusers has names of their own for a joint block's text and
- * for single blocks (FluxTransformer2DModel, HunyuanVideoTransformer3DModel). */
+/* Streams in which a name has a layer: Diffusers has names of their own for a joint block's text
+ * and for single blocks (FluxTransformer2DModel, HunyuanVideoTransformer3DModel). */
 enum {
     MAIN = 1 << ADAPTER_MAIN,
     TEXT = 1 << ADAPTER_TEXT,

@@ -8,9 +8,9 @@
  *     greedy_pack_deal("pack", request, plan, err);       // group g to rank g mod dp, in turn
  *
  * A sample goes to the oldest open group of its kind that has room for it. If none has and
- * open_limit groups of the kind are open, the oldest of them is closed. Groups are numbered as they are closed, so that open_limit 1
- * keeps the order of the samples. A sample beyond a limit of its own is left out and counted as
- * oversize; no other is lost.
+ * open_limit groups of the kind are open, the oldest of them is closed. Groups are numbered as they
+ * are closed, so that open_limit 1 keeps the order of the samples. A sample beyond a limit of its
+ * own is left out and counted as oversize; no other is lost.
  */
 #ifndef BALLAST_SIM_POLICY_BATCHING_GREEDY_PACK_H
 #define BALLAST_SIM_POLICY_BATCHING_GREEDY_PACK_H
