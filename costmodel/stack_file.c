@@ -9,7 +9,7 @@
 struct stack_fields {
     const char *name, *description, *base, *backend, *hardware, *recompute, *relative, *partition,
         *pipeline_stack;
-    const cJSON *words, *runs, *factors, *sources, *keeps, *time_rows, *memory_rows,
+    const cJSON *words, *runs, *refines, *told_by, *factors, *sources, *keeps, *time_rows, *memory_rows,
         *kernel_traffic;
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
@@ -52,8 +52,8 @@ static const struct field stack_rows[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     { "base", FIELD_TEXT, AT(base), 0, 0, "null", "",
-      "the stack whose figures, causes and sources hold where this file states none; words, runs "
-      "and factors are each file's own",
+      "the stack whose figures, causes and sources hold where this file states none; words, runs, "
+      "refines, told_by and factors are each file's own",
       NULL },
     { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "
@@ -63,6 +63,11 @@ static const struct field stack_rows[] = {
       "measured runs of the same backend whose source and id hold one of these are of this one, "
       "whatever year or family they name",
       NULL },
+    { "refines", FIELD_NODE, AT(refines), 0, 0, "null", "",
+      "measured runs that would be of one of these stacks are of this one where told_by says so",
+      NULL },
+    { "told_by", FIELD_NODE, AT(told_by), 0, 0, "null", "",
+      "what their model, source or notes say then: one of these is enough", NULL },
     { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
     { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
       NULL },
@@ -644,6 +649,8 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.runs, arena, &out->runs, err) &&
+           read_texts(json, f.refines, arena, &out->refines, err) &&
+           read_texts(json, f.told_by, arena, &out->told_by, err) &&
            read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&

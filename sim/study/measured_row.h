@@ -65,12 +65,31 @@ const char *measured_machine(const struct measured_context *context, const char 
 /* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its
  * profile; "" where none is said, or it is another way to count the same chips. */
 const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);
-/* measured_stack.c. What scenarios without a stack have in the place of one: no cause, no factor. */
+/* measured_stack.c. The stack of a row that is a file of the user's. */
+enum validation_skip measured_read_own_stack(struct measured_row *row);
+/* Any other, with notes for what its name does not say. */
+void measured_choose_stack(struct measured_row *row);
+/* Those that stand for stacks which nothing tells are there. */
+bool measured_has_fallbacks(const struct measured_context *context, struct error *err);
+/* It asks for kernels as the profile has them. */
+bool measured_names_no_stack(const struct measured_run *run);
+/* What scenarios without a stack have in the place of one: no cause, no factor. */
 const struct stack *measured_no_stack(void);
-/* The name or word of a stack that this one may be a slip of, its year left off; NULL: none, or it
- * holds one. */
-const char *measured_stack_meant(struct arena *arena, const struct stack_list *list,
-                                 const char *name);
+/* Whether a stack's name states a year, and none after `last`. */
+bool measured_named_until(const char *stack, int64_t last);
+/* Notes for launches that the source waited for and its stack does not simulate. */
+void measured_note_launches(struct measured_row *row);
+/* measured_framework.c. The words that stacks have for what trained the run, where its stack's name
+ * is known by half or not at all; NULL: the name says it, or nothing does. */
+const char *measured_framework(struct arena *arena, const struct stack_list *list,
+                               const struct measured_run *run, bool divided);
+/* The name, or what of it names somebody's code where its other words ("fsdp2") would hide that. */
+const char *measured_code(struct arena *arena, const struct stack_list *list, const char *name,
+                          bool divided);
+/* Whether its name or notes say that nothing was compiled. */
+bool measured_is_eager(const struct measured_run *run);
+/* The year that the stack's name says, else its source; 0: none. */
+int64_t measured_year(const struct measured_run *run);
 /* measured_machine.c. A cluster of scenarios/clusters that measured runs name. */
 struct known_machine {
     const char *name;

@@ -1,8 +1,7 @@
 /* measured_scenario.c - checks a row, completes it, and writes the scenario that simulates it.
  *
  * The stack decides what its source leaves out: the backend, recomputation, sequence parallelism,
- * which data-parallel traffic is hidden. A stack that has no file stands for the nearest of its
- * family (stack_find()), else for one that runs such a layout; both are noted and widen the band.
+ * which data-parallel traffic is hidden (measured_stack.c).
  */
 #include "sim/study/measured_row.h"
 
@@ -10,9 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
-#include "costmodel/generation.h"
 #include "costmodel/step_band.h"
 #include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
@@ -46,17 +43,6 @@ const char *validation_skip_name(enum validation_skip skip) {
     return skip_names[skip];
 }
 
-/* What names that tell nothing stand for: stack_of_layout(). */
-static const char *const fallback_stacks[] = { "hf-deepspeed",     "hf-fsdp",       "pytorch-fsdp2",
-                                               "megatron-2022",    "megatron-core", "nemo-2025",
-                                               "torchtitan-eager", "hf-ddp" };
-
-static const struct stack *stack_named(const struct stack_list *list, const char *name) {
-    for (int64_t i = 0; i < list->count; i++)
-        if (strcmp(list->stacks[i]->name, name) == 0) return list->stacks[i];
-    return NULL;
-}
-
 static bool read_bands(struct measured_context *context, struct error *err) {
     const char *path = arena_format(context->arena, "%s/bands.json", context->directory);
     struct step_bands *bands = arena_new(context->arena, struct step_bands);
@@ -80,12 +66,7 @@ bool measured_context_make(struct measured_context *context, struct arena *arena
     if (!stack_load_all(arena, directory, &context->stacks, err) || !read_bands(context, err) ||
         !measured_machines_load(context, err))
         return false;
-    for (size_t i = 0; i < sizeof fallback_stacks / sizeof fallback_stacks[0]; i++)
-        if (stack_named(&context->stacks, fallback_stacks[i]) == NULL)
-            return error_set(err,
-                             "%s/stacks has no %s.json, which stands for stacks that are not known",
-                             directory, fallback_stacks[i]);
-    return true;
+    return measured_has_fallbacks(context, err);
 }
 
 void measured_row_note(struct measured_row *row, const char *format, ...) {
@@ -109,151 +90,6 @@ enum validation_skip measured_skip_text(struct measured_row *row, enum validatio
                                         const char *column, const char *text) {
     return measured_skip_at(row, skip, column,
                             arena_format(row->context->arena, "got \"%.60s\"", text));
-}
-
-/* ---- stack ---- */
-
-static const char blocking_launches[] = "CUDA_LAUNCH_BLOCKING=1";
-
-/* Whether a stack's name states a year, and none after `last`. */
-static bool named_until(const char *stack, int64_t last) {
-    const int64_t year = stack_name_year(stack);
-    return year > 0 && year <= last;
-}
-
-static bool on_blackwell(const struct measured_row *row) {
-    const char *ignored = "", *wanted = row->run.hardware;
-    const char *gpu = measured_is_file(wanted)
-                          ? measured_hardware_file(row->context->arena, wanted, &ignored)
-                          : measured_hardware(row->context, wanted, &ignored);
-    return gpu != NULL && gpu_generation_of(gpu) == GENERATION_BLACKWELL;
-}
-
-/* For names that tell nothing. PyTorch compiles since March 2023 (2.0): what shards parameters and
- * names a year up to then is eager. Runs in 8 and 4 bits on Blackwell are those of NVIDIA's recipes
- * and of MLPerf's logs made with them, in CUDA graphs. */
-static const char *stack_of_layout(const struct measured_row *row) {
-    const struct measured_run *r = &row->run;
-    const bool few_bits = strcmp(r->precision, "fp8") == 0 || strcmp(r->precision, "fp4") == 0;
-    const bool whole_layers = measured_given(r->tp, 1) == 1;
-    const bool divided = !whole_layers || measured_given(r->pp, 1) > 1;
-    if (strstr(r->modality, "vision") != NULL && !divided) return "hf-deepspeed";
-    /* As the public trainers are: facebookresearch/DiT, Open-Sora, Diffusers. */
-    if (measured_is_diffusion(r) && !divided && !few_bits)
-        return r->zero_stage == 3 ? "torchtitan-eager" : "hf-ddp";
-    if (r->zero_stage == 3 && whole_layers)
-        return named_until(r->stack, 2023) ? "hf-fsdp" : "pytorch-fsdp2";
-    if (few_bits && on_blackwell(row)) return "nemo-2025";
-    return named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
-}
-
-static const char eager[] = "eager", blocking[] = "blocking";
-
-/* What the notes or the stack's name say of the kernels, as stacks name it; NULL: nothing. */
-static const char *kind_of_kernels(const struct measured_run *r) {
-    static const char *const words[] = { "compiled", "compilation", "compile", "torch.compile" };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (measured_text_denies(r->notes, words[i]) || measured_text_denies(r->stack, words[i]))
-            return eager;
-    return measured_text_says(r->notes, blocking_launches) ? blocking : NULL;
-}
-
-static bool has_kernels(const struct stack *stack, const char *kind) {
-    return kind == eager ? measured_holds(stack->name, eager) : stack->blocking_launches_gpus > 0;
-}
-
-/* "FSDP, not compiled": the same framework's eager kernels are another stack, and so are those
- * that CUDA_LAUNCH_BLOCKING=1 waits for. A framework without such a stack keeps its name, whole. */
-static const char *stack_name(const struct measured_row *row, bool divided) {
-    const struct measured_run *r = &row->run;
-    const struct stack_list *list = &row->context->stacks;
-    const char *kind = kind_of_kernels(r);
-    bool exact;
-    if (kind == NULL) return r->stack;
-    const struct stack *own = stack_find(list, r->stack, divided, &exact);
-    if (own != NULL && has_kernels(own, kind)) return r->stack;
-    const char *name = arena_format(row->context->arena, "%s-%s", r->stack, kind);
-    const struct stack *other = stack_find(list, name, divided, &exact);
-    return other != NULL && has_kernels(other, kind) ? name : r->stack;
-}
-
-/* A file of the user's goes by the name that it states, in what a stack's name tells besides. */
-static enum validation_skip read_own_stack(struct measured_row *row) {
-    struct measured_run *r = &row->run;
-    const char *path = r->stack, *why_not = "";
-    if (!measured_is_file(path)) return SKIP_NOTHING;
-    row->out->stack = measured_own_stack(row->context, path, &why_not);
-    if (row->out->stack == NULL) return measured_skip_at(row, SKIP_VALUE, "stack", why_not);
-    row->out->layout_stack = path;
-    row->out->exact_stack = row->out->known_stack = true;
-    r->stack = row->out->stack->name;
-    return SKIP_NOTHING;
-}
-
-static bool names_none(const struct measured_run *r) {
-    return strcasecmp(r->stack, "none") == 0;
-}
-
-/* Kernels have no stack; what the row leaves blank has to be that of one. */
-static void choose_none(struct measured_row *row) {
-    row->out->stack = stack_named(&row->context->stacks, stack_of_layout(row));
-    row->out->layout_stack = "none";
-    measured_row_note(row, "stack: none: kernels as the profile has them, blanks as with %s",
-                      row->out->stack->name);
-}
-
-/* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
-static void find_stack(struct measured_row *row) {
-    const struct measured_run *r = &row->run;
-    const struct stack_list *list = &row->context->stacks;
-    const bool divided = measured_given(r->tp, 1) > 1 || measured_given(r->pp, 1) > 1;
-    bool exact = false;
-    const char *name = stack_name(row, divided);
-    const struct stack *stack = stack_find(list, name, divided, &exact);
-    const bool named = stack != NULL;
-    if (r->stack[0] == '\0' && !named) stack = stack_find(list, r->source, divided, &exact);
-    row->out->known_stack = stack != NULL;
-    row->out->exact_stack = exact;
-    if (stack == NULL) stack = stack_named(list, stack_of_layout(row));
-    const char *run = arena_format(row->context->arena, "%s %s", r->source, r->row_id);
-    row->out->stack = row->out->known_stack ? stack_of_run(list, stack, run) : stack;
-    if (row->out->stack != stack)
-        measured_row_note(row, "stack: %s, not %s, as its id says", row->out->stack->name,
-                          stack->name);
-    const struct stack *fused =
-        stack_named(list, arena_format(row->context->arena, "%s-liger", row->out->stack->name));
-    if (fused != NULL && measured_text_says(r->notes, "liger")) {
-        row->out->stack = fused;
-        measured_row_note(row, "stack: %s, as its notes say", fused->name);
-    }
-    const char *piped = measured_given(r->pp, 1) > 1 ? row->out->stack->pipeline_stack : NULL;
-    if (piped != NULL && stack_named(list, piped) != NULL) {
-        row->out->stack = stack_named(list, piped);
-        measured_row_note(row, "stack: %s, as %s runs pipelines", piped, stack->name);
-    }
-    if (named && exact) {
-        if (name != r->stack) measured_row_note(row, "stack: %s, as its notes say", stack->name);
-        return;
-    }
-    struct arena *arena = row->context->arena;
-    const char *how = r->stack[0] == '\0' ? ": none is named"
-                      : named             ? " is known by its family alone"
-                                          : " is not known";
-    const char *meant = r->stack[0] != '\0' ? measured_stack_meant(arena, list, r->stack) : NULL;
-    measured_row_note(row, "stack%s%s%s%s: taken for %s%s%s", r->stack[0] != '\0' ? " \"" : "",
-                      r->stack, r->stack[0] != '\0' ? "\"" : "", how, stack->name,
-                      !named && row->out->known_stack ? ", as its source" : "",
-                      meant == NULL ? "" : arena_format(arena, "; did you mean \"%s\"?", meant));
-}
-
-static void choose_stack(struct measured_row *row) {
-    if (row->out->stack != NULL) return; /* a file */
-    if (names_none(&row->run)) {
-        choose_none(row);
-        return;
-    }
-    find_stack(row);
-    row->out->layout_stack = row->out->stack->name;
 }
 
 /* ---- hardware ---- */
@@ -400,38 +236,23 @@ static enum validation_skip skip_encoder(struct measured_row *row) {
                                          found, measured_encoder_names(row->context)));
 }
 
-/* Of the stack that was chosen, on so many GPUs. */
-static void note_launches(struct measured_row *row) {
-    const struct stack *stack = row->out->stack;
-    const int64_t least = stack->blocking_launches_gpus;
-    if (!measured_text_says(row->run.notes, blocking_launches)) return;
-    if (names_none(&row->run))
-        measured_row_note(row, "notes: %s is not simulated without a stack", blocking_launches);
-    else if (least == 0)
-        measured_row_note(row, "notes: %s is not simulated with %s", blocking_launches,
-                          stack->name);
-    else if (row->run.gpu_count < least)
-        measured_row_note(row, "notes: %s is not simulated with %s on fewer than %ld GPUs",
-                          blocking_launches, stack->name, (long)least);
-}
-
 static enum validation_skip check(struct measured_row *row) {
     struct measured_run *r = &row->run;
     for (const char **reading = r->readings; *reading != NULL; reading++)
         measured_row_note(row, "%s", *reading);
     const enum validation_skip words = check_words(row);
     if (words != SKIP_NOTHING) return words;
-    const enum validation_skip unreadable = read_own_stack(row);
+    const enum validation_skip unreadable = measured_read_own_stack(row);
     if (unreadable != SKIP_NOTHING) return unreadable;
     row->attention = r->attention[0] != '\0'       ? r->attention
-                     : named_until(r->stack, 2022) ? "naive"
+                     : measured_named_until(r->stack, 2022) ? "naive"
                                                    : "flash";
     if (r->attention[0] == '\0')
         measured_row_note(row, "attention: %s, as usual in the year of its stack", row->attention);
     measured_choose_modality(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))
         measured_row_note(row, "peak_mem_kind: taken as allocated");
-    choose_stack(row);
+    measured_choose_stack(row);
     const enum validation_skip no_hardware = choose_hardware(row);
     if (no_hardware != SKIP_NOTHING) return no_hardware;
     const char *empty = measured_shape_complete(row->context, r, row->out->notes, &row->note_count);
@@ -441,7 +262,7 @@ static enum validation_skip check(struct measured_row *row) {
     if (!heads_add_up(row)) return SKIP_VALUE;
     if (!measured_choose_samples(row)) return skip_encoder(row);
     const enum validation_skip misplaced = measured_place(row);
-    if (misplaced == SKIP_NOTHING) note_launches(row);
+    if (misplaced == SKIP_NOTHING) measured_note_launches(row);
     return misplaced;
 }
 
@@ -455,7 +276,7 @@ void measured_scenario_make(const struct measured_context *context, const struct
     if (out->skip != SKIP_NOTHING) return;
     out->document = measured_document(&row);
     measured_row_stages(&row);
-    if (names_none(run)) /* the one whose name filled blanks is not simulated */
+    if (measured_names_no_stack(run)) /* the one whose name filled blanks is not simulated */
         out->stack = measured_no_stack();
     measured_row_offload(&row);
 }
