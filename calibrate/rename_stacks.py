@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""rename_stacks.py - unseen rows under the names that others gave their stacks.
+
+    calibrate/rename_stacks.py 1 DIR     # names 1 to 3 of unseen/names/stacks.csv
+    build/ballast validate DIR/*.csv
+
+Writes to DIR the text rows without adapters of calibrate/measured/unseen/*.csv with the column
+`stack` of the first, second or third curator, the third's with that one's notes as well.
+"""
+import csv
+import pathlib
+import sys
+
+UNSEEN = pathlib.Path(__file__).resolve().parent / "measured" / "unseen"
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1] not in ("1", "2", "3"):
+        sys.exit(__doc__)
+    which, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    with open(UNSEEN / "names" / "stacks.csv", newline="", encoding="utf-8") as file:
+        names = {(row["source"], row["stack"]): row for row in csv.DictReader(file)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(UNSEEN.glob("*.csv")):
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows = [row for row in reader if (row["source"], row["stack"]) in names
+                    and row["modality"] == "text" and "lora" not in path.stem
+                    and not row.get("lora_rank")]
+        if not rows:
+            continue
+        for row in rows:
+            told = names[row["source"], row["stack"]]
+            row["stack"] = told["name_" + which]
+            if which == "3":
+                row["notes"] = told["notes_3"]
+        with open(folder / path.name, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, reader.fieldnames, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
