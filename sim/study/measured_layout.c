@@ -79,11 +79,17 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
     const int64_t named = measured_zero_stage(r->stack);
+    int64_t said = measured_says_zero_stage(r->notes);
+    if (said < 0 && strcmp(stack->backend, "fsdp") == 0 && measured_text_says(r->notes, "DDP"))
+        said = 0;
     row->zero_stage = r->zero_stage >= 0 ? r->zero_stage
                       : named >= 0       ? named
+                      : said >= 0        ? said
                                          : usual_zero_stage(stack, row->pp);
     if (r->zero_stage < 0 && named >= 0)
         measured_row_note(row, "zero_stage: %ld, as the stack's name says", (long)named);
+    else if (r->zero_stage < 0 && said >= 0)
+        measured_row_note(row, "zero_stage: %ld, as its notes say", (long)said);
     else if (r->zero_stage < 0)
         measured_row_note(row, "zero_stage: %ld, as usual with %s", (long)row->zero_stage,
                           stack->name);
@@ -242,9 +248,14 @@ static enum validation_skip bound_batch(struct measured_row *row) {
 static enum validation_skip choose_recompute(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     row->recompute_layers = -1;
-    row->recompute = r->recompute[0] != '\0' ? r->recompute : row->out->stack->recompute;
-    if (r->recompute[0] == '\0')
-        measured_row_note(row, "recompute: %s, as %s", row->recompute, row->out->stack->name);
+    row->recompute = r->recompute;
+    if (r->recompute[0] == '\0') {
+        const char *said = measured_says_recompute(r->notes);
+        row->recompute_unsaid = said[0] == '\0';
+        row->recompute = said[0] != '\0' ? said : row->out->stack->recompute;
+        measured_row_note(row, "recompute: %s, as %s", row->recompute,
+                          said[0] != '\0' ? "its notes say" : row->out->stack->name);
+    }
     if (sscanf(row->recompute, "layers:%ld", (long *)&row->recompute_layers) == 1)
         return row->recompute_layers < 0 || row->recompute_layers > r->layers
                    ? measured_skip_at(row, SKIP_RECOMPUTE, "recompute",

@@ -17,6 +17,7 @@ struct measured_row {
     bool sp;
     const char *backend, *recompute, *attention;
     int64_t recompute_layers;           /* of layers:N; -1 otherwise */
+    bool recompute_unsaid;              /* neither its cell nor its notes say */
     const char *vision;                 /* its module; NULL: text alone */
     const char *images_in;              /* the cell that tells of images where no modality does */
     int64_t vision_side, vision_patch;  /* pixels along its tiles and their patches */
@@ -116,7 +117,9 @@ int64_t measured_count_tiles(struct measured_row *row);
 int64_t measured_image_merge(const struct measured_row *row);
 /* The shipped encoders, by name, with commas between. */
 const char *measured_encoder_names(const struct measured_context *context);
-/* measured_offload.c. What the finished document of the row keeps in host memory; may simulate. */
+/* measured_fit.c. More recomputation than is usual where nothing is said and the run would not fit
+ * otherwise; what the finished document of the row keeps in host memory. Both may simulate. */
+void measured_row_recompute(struct measured_row *row);
 void measured_row_offload(struct measured_row *row);
 /* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide or an
  * encoder goes before them. */

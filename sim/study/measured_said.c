@@ -279,3 +279,138 @@ enum measured_tie measured_says_tie(const char *text) {
         }
     return TIE_UNSAID;
 }
+
+/* ---- recomputation and attention ---- */
+
+/* "flash-attn 2.8.3", "FlashAttention-2", "fa3": the number behind i, 0 where none of these. */
+static int version_after(const struct clause *clause, int i) {
+    const char *next = token_at(clause, i + 1);
+    const bool one = next[0] >= '1' && next[0] <= '3' && next[1] == '\0';
+    return one ? next[0] - '0' : 0;
+}
+
+static const char *flash_word(int version) {
+    static const char *const words[] = { "flash", "flash-1", "flash-2", "flash-3" };
+    return words[version];
+}
+
+/* The kernel that token i speaks of, NULL: none. */
+static const char *kernel_at(const struct clause *clause, int i) {
+    static const char *const attention[] = { "attention", "attn", NULL };
+    static const char *const written_out[] = { "unfused",      "naive", "materialised",
+                                               "materialized", "eager", "normal",
+                                               "vanilla",      "plain", NULL };
+    const char *token = clause->tokens[i], *next = token_at(clause, i + 1);
+    if (strcmp(token, "flashattention") == 0 || strcmp(token, "flashattn") == 0)
+        return flash_word(version_after(clause, i));
+    if (strcmp(token, "flash") == 0 && is_one_of(next, attention))
+        return flash_word(version_after(clause, i + 1));
+    if (strncmp(token, "fa", 2) == 0 && strlen(token) == 3 && token[2] >= '1' && token[2] <= '3')
+        return flash_word(token[2] - '0');
+    if (is_one_of(token, written_out) && is_one_of(next, attention)) return "naive";
+    return is_one_of(token, attention) && is_one_of(next, written_out) ? "naive" : NULL;
+}
+
+const char *measured_says_attention(const char *text) {
+    const char *found = "";
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const char *kernel = kernel_at(&clause, i);
+            if (kernel == NULL) continue;
+            if (denied_before(&clause, i)) kernel = "naive";
+            if (found[0] != '\0' && strcmp(found, kernel) != 0) return "";
+            found = kernel;
+        }
+    return found;
+}
+
+/* Of activations, not of a training's state. */
+static bool speaks_of_recompute(const struct clause *clause, int i) {
+    static const char *const words[] = { "recompute",     "recomputes",     "recomputed",
+                                         "recomputation", "recomputing",    "checkpointing",
+                                         "remat",         "rematerialized", NULL };
+    static const char *const states[] = { "async", "asynchronous", "distributed", "saving",
+                                          "saved", "storage",      "save",        NULL };
+    static const char *const kinds[] = { "full", "selective", NULL };
+    const char *token = clause->tokens[i];
+    if (strcmp(token, "ac") == 0) return i > 0 && is_one_of(clause->tokens[i - 1], kinds);
+    return is_one_of(token, words) && !mentions(clause, states);
+}
+
+/* "recomputation not stated": the clause tells nothing. */
+static bool tells_nothing(const struct clause *clause, int i) {
+    static const char *const unknown[] = { "unknown", "unstated", "unspecified", NULL };
+    static const char *const told[] = { "stated",    "seen",   "said",  "given",
+                                        "known",     "named",  "shown", "printed",
+                                        "mentioned", "logged", NULL };
+    if (mentions(clause, unknown)) return true;
+    for (int k = i + 1; k < clause->count; k++)
+        if (strcmp(clause->tokens[k], "not") == 0) return is_one_of(token_at(clause, k + 1), told);
+    return false;
+}
+
+/* What the clause has of each block run again, NULL: it is of something else ("batch and
+ * checkpointing from its script"). Megatron-LM's --recompute-activations is its selective kind. */
+static const char *recompute_kind(const struct clause *clause, int i) {
+    static const char *const parts[] = { "selective", "selectively", "op",   "operator",
+                                         "operators", "opwise",      "core", "norm",
+                                         "norms",     NULL };
+    static const char *const nothing[] = { "nothing", "none", "off", "false", "not", NULL };
+    static const char *const whole[] = { "activation", "activations", "gradient", "gradients",
+                                         "full",       "fully",       "whole",    "uniform",
+                                         "each",       "every",       "layers",   "blocks",
+                                         NULL };
+    if (tells_nothing(clause, i)) return NULL;
+    if (denied_before(clause, i) || mentions(clause, nothing)) return "none";
+    const bool flag = strcmp(clause->tokens[i], "recompute") == 0 &&
+                      strcmp(token_at(clause, i + 1), "activations") == 0;
+    if (flag || mentions(clause, parts)) return "selective";
+    return mentions(clause, whole) || clause->count == 1 ? "full" : NULL;
+}
+
+const char *measured_says_recompute(const char *text) {
+    const char *found = "";
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const char *kind = speaks_of_recompute(&clause, i) ? recompute_kind(&clause, i) : NULL;
+            if (kind == NULL) continue;
+            if (found[0] != '\0' && strcmp(found, kind) != 0) return "";
+            found = kind;
+        }
+    return found;
+}
+
+/* ---- sharding ---- */
+
+/* "ZeRO-3", "zero3", "ZeRO stage 2", "sharding stage 2" at token i; -1: none. */
+static int64_t stage_at(const struct clause *clause, int i) {
+    static const char *const sharding[] = { "zero", "sharding", NULL };
+    static const char *const full[] = { "full", "shard", NULL }, *const gradients[] = {
+        "shard", "grad", "op", NULL
+    };
+    const char *token = clause->tokens[i];
+    if (strncmp(token, "zero", 4) == 0 && token[4] >= '0' && token[4] <= '3' && token[5] == '\0')
+        return token[4] - '0';
+    if (starts(clause, i, full)) return 3;
+    if (starts(clause, i, gradients)) return 2;
+    if (!is_one_of(token, sharding)) return -1;
+    const bool stage = strcmp(token_at(clause, i + 1), "stage") == 0;
+    if (!stage && strcmp(token, "zero") != 0) return -1;
+    const char *number = token_at(clause, i + 1 + stage);
+    return number[0] >= '0' && number[0] <= '3' && number[1] == '\0' ? number[0] - '0' : -1;
+}
+
+int64_t measured_says_zero_stage(const char *text) {
+    int64_t found = -1;
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const int64_t stage = stage_at(&clause, i);
+            if (stage < 0 || denied_before(&clause, i)) continue;
+            if (found >= 0 && found != stage) return -1;
+            found = stage;
+        }
+    return found;
+}

@@ -10,6 +10,7 @@
 #define BALLAST_MEASURED_SAID_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Whether weights or optimizer state are kept in host memory: by the options of DeepSpeed,
  * Megatron-LM, PyTorch's FSDP and Accelerate, or in words. Activations that are do not count. */
@@ -18,6 +19,15 @@ bool measured_says_offload(const char *text);
 /* The type that gradients are reduced in over data-parallel ranks: "fp32", "bf16"; "" where the
  * text does not say, NULL where it says both. */
 const char *measured_reduce_type(const char *text);
+
+/* The format's word for the attention kernel that it names ("FlashAttention-2" flash-2, "unfused
+ * attention" naive), and for what it says is run again ("gradient checkpointing" full,
+ * "recompute-activations" selective, "nothing recomputed" none); "" where it says neither, or two. */
+const char *measured_says_attention(const char *text);
+const char *measured_says_recompute(const char *text);
+
+/* The ZeRO stage that it names ("ZeRO-3", "full_shard", "sharding stage 2"); -1: none, or two. */
+int64_t measured_says_zero_stage(const char *text);
 
 /* Whether it says "main gradients in bf16", or in fp16, as beside --fp16: two bytes each, which
  * Megatron-LM then reduces so. */

@@ -236,6 +236,19 @@ static enum validation_skip skip_encoder(struct measured_row *row) {
                                          found, measured_encoder_names(row->context)));
 }
 
+static void choose_attention(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *said = measured_says_attention(r->notes);
+    row->attention = r->attention;
+    if (r->attention[0] != '\0') return;
+    if (said[0] == '\0') said = measured_named_until(r->stack, 2022) ? "naive" : "flash";
+    row->attention = said;
+    measured_row_note(row, "attention: %s, as %s", row->attention,
+                      measured_says_attention(r->notes)[0] != '\0'
+                          ? "its notes say"
+                          : "usual in the year of its stack");
+}
+
 static enum validation_skip check(struct measured_row *row) {
     struct measured_run *r = &row->run;
     for (const char **reading = r->readings; *reading != NULL; reading++)
@@ -244,11 +257,7 @@ static enum validation_skip check(struct measured_row *row) {
     if (words != SKIP_NOTHING) return words;
     const enum validation_skip unreadable = measured_read_own_stack(row);
     if (unreadable != SKIP_NOTHING) return unreadable;
-    row->attention = r->attention[0] != '\0'       ? r->attention
-                     : measured_named_until(r->stack, 2022) ? "naive"
-                                                   : "flash";
-    if (r->attention[0] == '\0')
-        measured_row_note(row, "attention: %s, as usual in the year of its stack", row->attention);
+    choose_attention(row);
     measured_choose_modality(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))
         measured_row_note(row, "peak_mem_kind: taken as allocated");
@@ -278,6 +287,7 @@ void measured_scenario_make(const struct measured_context *context, const struct
     measured_row_stages(&row);
     if (measured_names_no_stack(run)) /* the one whose name filled blanks is not simulated */
         out->stack = measured_no_stack();
+    measured_row_recompute(&row);
     measured_row_offload(&row);
 }
 

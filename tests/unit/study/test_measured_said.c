@@ -155,11 +155,96 @@ static void test_long_text(void **state) {
     assert_true(measured_says_offload(text));
 }
 
+static void test_recompute(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "README table, full activation checkpointing", "full" },
+        { "gradient checkpointing, packed", "full" },
+        { "checkpointing of each layer", "full" },
+        { "flash-attn 2, eager, checkpointing", "full" },
+        { "full AC, bf16", "full" },
+        { "recompute_granularity full", "full" },
+        { "FSDP2, selective AC", "selective" },
+        { "checkpointing per operator", "selective" },
+        { "megatron-core 0.6, recompute-activations", "selective" },
+        { "no activation recomputation", "none" },
+        { "without gradient checkpointing", "none" },
+        { "activation checkpointing off", "none" },
+        { "recomputation not used", "none" },
+        { "nothing recomputed", "none" },
+        { "recomputation not stated", "" },
+        { "recomputation not seen in the configuration", "" },
+        { "recomputation unknown", "" },
+        { "batch, shape and checkpointing from its script", "" },
+        { "asynchronous checkpointing", "" },
+        { "checkpoints saved each 500 steps", "" },
+        { "AC power, full load", "" },
+        { "no activation checkpointing on A100, full activation checkpointing on V100", "" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(measured_says_recompute(cases[i].text), cases[i].want) != 0)
+            fail_msg("\"%s\": %s", cases[i].text, measured_says_recompute(cases[i].text));
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "torch 2.1, flash-attn 2, eager", "flash-2" },
+        { "flash-attn 2.8.3", "flash-2" },
+        { "FlashAttention-3", "flash-3" },
+        { "FlashAttention", "flash" },
+        { "flash attention of Triton", "flash" },
+        { "FA2", "flash-2" },
+        { "unfused attention, dropout 0.1", "naive" },
+        { "attention unfused", "naive" },
+        { "eager attention", "naive" },
+        { "no flash attention", "naive" },
+        { "without FlashAttention-2", "naive" },
+        { "FlashAttention-2 beside naive attention", "" },
+        { "flash memory", "" },
+        { "eager steps", "" },
+        { "FAQ", "" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(measured_says_attention(cases[i].text), cases[i].want) != 0)
+            fail_msg("\"%s\": %s", cases[i].text, measured_says_attention(cases[i].text));
+}
+
+static void test_zero_stage(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t want;
+    } cases[] = {
+        { "DeepSpeed ZeRO-3 without offload", 3 },
+        { "ZeRO stage 2", 2 },
+        { "zero1", 1 },
+        { "FSDP FULL_SHARD", 3 },
+        { "SHARD_GRAD_OP", 2 },
+        { "fp16 O2, sharding stage 2", 2 },
+        { "not ZeRO-3", -1 },
+        { "ZeRO-2 and ZeRO-3", -1 },
+        { "zero 10 times", -1 },
+        { "sharding 2 ways", -1 },
+        { "FSDP2", -1 },
+        { "", -1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_zero_stage(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\": %ld", cases[i].text, (long)measured_says_zero_stage(cases[i].text));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offload),
-        cmocka_unit_test(test_reduce_type),
-        cmocka_unit_test(test_tie),
+        cmocka_unit_test(test_offload),   cmocka_unit_test(test_reduce_type),
+        cmocka_unit_test(test_tie),       cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_zero_stage),
         cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* test_measured_offload.c - what a measured row keeps in host memory: as many blocks as it says, or
- * the fewest by which it fits where its stack's recipes offload what does not. */
+/* test_measured_fit.c - what a measured row keeps in host memory: as many blocks as it says, or
+ * the fewest by which it fits where its stack's recipes offload what does not; and what it runs
+ * again where nothing says so and it would not fit. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +57,7 @@ static void test_blocks(void **state) {
         fail_msg("%s", err.text);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct measured_scenario m =
-            scenario_of_row(&context, "test_measured_offload.csv", header, cases[i].row);
+            scenario_of_row(&context, "test_measured_fit.csv", header, cases[i].row);
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(
             cJSON_GetObjectItemCaseSensitive(m.document, "training"), "offload_blocks");
         const int64_t got = cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
@@ -74,7 +75,53 @@ static void test_blocks(void **state) {
     arena_destroy(arena);
 }
 
+/* The least recomputation that fits; more only if the run is known to have fitted, nothing says what
+ * it did, and memory is not close. */
+static void test_recompute(void **state) {
+    (void)state;
+    static const char words_header[] =
+        "row_id,source,model,layers,hidden,ffn_hidden,heads,vocab,seq_len,hardware,gpu_count,tp,"
+        "micro_batch,global_batch,precision,recompute,attention,stack,outcome,iter_time_s,notes\n";
+#define GPT "a,s,GPT,24,4096,16384,32,50304,"
+    static const struct {
+        const char *row, *want;
+        bool noted;
+    } cases[] = {
+        { GPT "2048,a100-80g-sxm,8,8,1,8,bf16,,flash,megatron-core,ok,1,\n", "none", false },
+        { GPT "2048,a100-80g-sxm,8,8,32,32,bf16,,naive,megatron-core,ok,1,\n", "selective", true },
+        { GPT "2048,a100-80g-sxm,8,8,128,128,bf16,,flash,megatron-core,ok,1,\n", "full", true },
+        { GPT "2048,a100-80g-sxm,8,8,128,128,bf16,none,flash,megatron-core,ok,1,\n", "none",
+          false },
+        { GPT "2048,a100-80g-sxm,8,8,128,128,bf16,,flash,megatron-core,oom,,\n", "none", false },
+        { GPT "2048,a100-80g-sxm,8,8,128,128,bf16,,flash,megatron-core,ok,1,no recomputation\n",
+          "none", false },
+        { GPT "2048,a100-80g-sxm,8,8,1,8,bf16,,flash,megatron-core,ok,1,full AC\n", "full", false },
+        /* nothing makes it fit */
+        { GPT "2048,a100-80g-sxm,8,1,2048,16384,bf16,,flash,megatron-core,ok,1,\n", "none", false },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct measured_context context;
+    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct measured_scenario m =
+            scenario_of_row(&context, "test_measured_fit.csv", words_header, cases[i].row);
+        const cJSON *policy = cJSON_GetObjectItemCaseSensitive(m.document, "policy");
+        const char *got =
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(policy, "recompute"));
+        bool noted = false;
+        for (const char *const *note = m.notes; *note != NULL; note++)
+            noted = noted || strstr(*note, "because it would not fit") != NULL;
+        if (strcmp(got, cases[i].want) != 0) fail_msg("%s: got %s", cases[i].row, got);
+        assert_int_equal(noted, cases[i].noted);
+        cJSON_Delete(m.document);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_blocks) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_blocks),
+                                        cmocka_unit_test(test_recompute) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
