@@ -21,6 +21,8 @@ def main():
     with open(UNSEEN / "names" / "stacks.csv", newline="", encoding="utf-8") as file:
         names = {(row["source"], row["stack"]): row for row in csv.DictReader(file)}
     folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.glob("*.csv")):
+        sys.exit(f"{folder} holds CSV files already: name an empty folder")
     for path in sorted(UNSEEN.glob("*.csv")):
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)

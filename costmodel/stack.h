@@ -122,8 +122,8 @@ struct stack {
     const char *name, *description;
     const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
     const char **runs;  /* the same of a measured run's source and id */
-    /* names of stacks whose measured runs are of this one where their model, source or notes say one
-     * of told_by; NULL at the end */
+    /* names of stacks whose measured runs are of this one where their model, source, precision or
+     * notes say one of told_by; NULL at the end */
     const char **refines, **told_by;
     int64_t year;
     /* what a measured run of this stack does where its source does not say */

@@ -9,8 +9,8 @@
 struct stack_fields {
     const char *name, *description, *base, *backend, *hardware, *recompute, *relative, *partition,
         *pipeline_stack;
-    const cJSON *words, *runs, *refines, *told_by, *factors, *sources, *keeps, *time_rows, *memory_rows,
-        *kernel_traffic;
+    const cJSON *words, *runs, *refines, *told_by, *factors, *sources, *keeps, *time_rows,
+        *memory_rows, *kernel_traffic;
     int64_t year, softmax_multiple;
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
@@ -67,7 +67,9 @@ static const struct field stack_rows[] = {
       "measured runs that would be of one of these stacks are of this one where told_by says so",
       NULL },
     { "told_by", FIELD_NODE, AT(told_by), 0, 0, "null", "",
-      "what their model, source or notes say then: one of these is enough", NULL },
+      "what their model, source, precision or notes say then: one of these is enough; \"a & b\" is "
+      "both, \"model:a\" of the model alone",
+      NULL },
     { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
     { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
       NULL },
@@ -358,8 +360,20 @@ static bool read_texts(const struct json *json, const cJSON *list, struct arena 
     int i = 0;
     cJSON_ArrayForEach(item, list) {
         if (!cJSON_IsString(item)) return json_error(json, item, err, NULL, "must be a text");
+        if (item->valuestring[strspn(item->valuestring, " ")] == '\0')
+            return json_error(json, item, err, NULL, "must not be blank");
         (*out)[i++] = arena_text(arena, item->valuestring);
     }
+    return true;
+}
+
+static bool refines_or_not(const struct json *json, const struct stack_fields *f,
+                           const struct stack *stack, struct error *err) {
+    if (stack->refines[0] != NULL && stack->told_by[0] == NULL)
+        return json_error(json, f->refines, err, "add \"told_by\": [...]",
+                          "nothing tells when it does");
+    if (stack->refines[0] == NULL && stack->told_by[0] != NULL)
+        return json_error(json, f->told_by, err, "add \"refines\": [...]", "it refines no stack");
     return true;
 }
 
@@ -651,6 +665,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
            read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.refines, arena, &out->refines, err) &&
            read_texts(json, f.told_by, arena, &out->told_by, err) &&
+           refines_or_not(json, &f, out, err) &&
            read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&

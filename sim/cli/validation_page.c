@@ -122,7 +122,7 @@ static const char last_columns[] =
     "a layout. An unknown name "
     "takes the nearest of its family; what the notes say of Transformers or PyTorch, DDP, FSDP "
     "or DeepSpeed, eager or compiled kernels and weights in bf16 completes a name that leaves it "
-    "open, and the year of an arXiv number or in the source one that has none, noted in the row. "
+    "open, and the year of the source's arXiv number one that has none, noted in the row. "
     "Notes of CUDA_LAUNCH_BLOCKING=1 make each pass wait for its "
     "launches where the family has such a stack (Megatron-DeepSpeed), and are else noted as not "
     "simulated |\n"

@@ -1,6 +1,6 @@
 /* measured_framework.c - what trained, where the stack's name tells it by half or not at all.
  *
- * "deepspeed-2021" leaves open whose model it was, "my-trainer" everything. What the notes and the
+ * "deepspeed-2021" leaves open whose model it was, "gpt-mine" everything. What the notes and the
  * layout say besides is put in the words that stacks have ("transformers ddp 2021"), for
  * stack_find(). Of models that write text, as the runs are that it was tried on.
  */
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include "sim/study/measured_row.h"
+#include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
 /* Words of names that say how a model is trained, and not by whose code. */
@@ -50,12 +51,32 @@ static bool names_code(struct arena *arena, const struct stack_list *list, const
            find(list, part_of(arena, name, false), divided) != NULL;
 }
 
+/* Kernels are many frameworks' ("megatron-lm flash-attention"): the name without them, where that
+ * still tells a stack. */
+static const char *without_kernels(struct arena *arena, const struct stack_list *list,
+                                   const char *name, bool divided) {
+    static const char *const kernels[] = { "transformer-engine", "transformer engine",
+                                           "flash-attention",    "flash attention",
+                                           "flashattention",     "flash-attn",
+                                           "flash_attn" };
+    char *rest = arena_text(arena, name);
+    bool any = false;
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        char *at = strcasestr(rest, kernels[i]);
+        if (at == NULL) continue;
+        memset(at, '-', strlen(kernels[i]));
+        any = true;
+    }
+    return any && find(list, rest, divided) != NULL ? rest : name;
+}
+
 const char *measured_code(struct arena *arena, const struct stack_list *list, const char *name,
                           bool divided) {
-    const char *code = part_of(arena, name, false);
+    const char *plain = without_kernels(arena, list, name, divided);
+    const char *code = part_of(arena, plain, false);
     const bool hidden =
-        find(list, name, divided) == find(list, part_of(arena, name, true), divided);
-    return hidden && find(list, code, divided) != NULL ? code : name;
+        find(list, plain, divided) == find(list, part_of(arena, plain, true), divided);
+    return hidden && find(list, code, divided) != NULL ? code : plain;
 }
 
 struct told {
@@ -76,59 +97,23 @@ static bool says_one(const char *text, const char *const *words) {
     return false;
 }
 
-static bool is_compiled(const struct told *told) {
-    return says(told, "torch.compile") || says(told, "compile") || says(told, "compiled");
+/* The name's word goes before the notes'. */
+static enum measured_kernels kernels(const struct told *told) {
+    const enum measured_kernels named = measured_says_kernels(told->name);
+    return named != KERNELS_UNSAID ? named : measured_says_kernels(told->notes);
 }
 
-/* Steps, not attention: "eager attention", "eager or SDPA". */
-static bool says_eager(const char *notes) {
-    static const char *const attention[] = { " attention", " or ", " (materialised" };
-    static const char word[] = "eager";
-    for (const char *at = notes; (at = strcasestr(at, word)) != NULL; at++) {
-        const char *after = at + strlen(word);
-        bool whole =
-            (at == notes || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)*after);
-        for (size_t i = 0; i < sizeof attention / sizeof attention[0]; i++)
-            whole = whole && strncasecmp(after, attention[i], strlen(attention[i])) != 0;
-        if (whole) return true;
-    }
-    return false;
+static bool is_compiled(const struct told *told) {
+    return kernels(told) == KERNELS_COMPILED;
 }
 
 static bool is_eager(const struct told *told) {
-    static const char *const words[] = { "compiled", "compilation", "compile", "torch.compile" };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (measured_text_denies(told->notes, words[i]) ||
-            measured_text_denies(told->name, words[i]))
-            return true;
-    return names(told, "eager") || (says_eager(told->notes) && !is_compiled(told));
+    return kernels(told) == KERNELS_EAGER || kernels(told) == KERNELS_NOT_COMPILED;
 }
 
 bool measured_is_eager(const struct measured_run *run) {
     const struct told told = { run->stack, run->notes };
     return is_eager(&told);
-}
-
-/* "weights, gradients and AdamW's states bf16", "all in bf16", "bf16 weights". */
-static bool weights_are_bf16(const struct told *told) {
-    static const char *const whole[] = { "all in bf16", "all bf16",     "bf16 weights",
-                                         "pure bf16",   "weights bf16", "bfloat16 weights",
-                                         NULL };
-    static const char *const other[] = { "fp32", "float32", "autocast", "mixed", "with", ";" };
-    enum { NEAR = 60 };
-    if (names(told, "bf16") || says_one(told->notes, whole)) return true;
-    for (const char *at = told->notes; (at = strcasestr(at, "weights")) != NULL; at++) {
-        const char *found = strcasestr(at, "bf16"), *long_found = strcasestr(at, "bfloat16");
-        if (found == NULL || (long_found != NULL && long_found < found)) found = long_found;
-        if (found == NULL || found - at > NEAR) continue;
-        bool clear = true;
-        for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
-            const char *between = strcasestr(at, other[i]);
-            clear = clear && (between == NULL || between > found);
-        }
-        if (clear) return true;
-    }
-    return false;
 }
 
 static const char *parallel(const char *text) {
@@ -145,6 +130,12 @@ static const char *engine(const struct told *told, int64_t zero_stage) {
     return word != NULL ? word : zero_stage <= 0 ? "ddp" : "deepspeed";
 }
 
+/* DeepSpeed keeps fp32 copies whatever the weights are. */
+static bool weights_are_bf16(const struct told *told) {
+    if (says(told, "deepspeed")) return false;
+    return names(told, "bf16") || measured_says_bf16_weights(told->notes);
+}
+
 /* Only its loss, not its norms and gates. */
 static bool only_loss(const struct told *told) {
     static const char *const words[] = { "fused head and cross entropy", "fused loss", NULL };
@@ -154,7 +145,7 @@ static bool only_loss(const struct told *told) {
 static const char *of_transformers(struct arena *arena, const struct told *told,
                                    int64_t zero_stage) {
     const bool liger = says(told, "liger"), bf16 = weights_are_bf16(told);
-    if (is_compiled(told) && !is_eager(told))
+    if (is_compiled(told))
         return liger && only_loss(told) ? "compile liger loss" : "transformers compile";
     if (liger && !bf16)
         return only_loss(told) ? "transformers ddp liger loss" : "transformers liger";
@@ -172,7 +163,7 @@ static const char *of_pytorch(const struct told *told, const struct measured_run
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
     }
     if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
-    if (run->zero_stage == 3 && measured_named_until(run->stack, 2023)) return "hf fsdp";
+    if (run->zero_stage == 3 && measured_of_year(run, 2023)) return "hf fsdp";
     return autocast && whole ? "pytorch autocast" : "pytorch";
 }
 
@@ -180,8 +171,8 @@ static bool names_pytorch(const struct told *told) {
     return names(told, "pytorch") || names(told, "torch");
 }
 
-static const char *const transformers[] = { "transformers", "hf",      "huggingface", "trl",
-                                            "accelerate",   "trainer", "peft",        NULL };
+static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
+                                            "accelerate",   "peft", NULL };
 
 /* It says both whose models run and which engine shares their gradients, or that they are compiled,
  * which goes before. */
@@ -203,48 +194,93 @@ static int64_t paper_year(const char *text) {
 }
 
 int64_t measured_year(const struct measured_run *run) {
-    const int64_t named = stack_name_year(run->stack), paper = paper_year(run->source);
-    return named > 0 ? named : paper > 0 ? paper : stack_name_year(run->source);
+    const int64_t named = stack_name_year(run->stack);
+    return named > 0 ? named : paper_year(run->source);
+}
+
+bool measured_of_year(const struct measured_run *run, int64_t last) {
+    const int64_t year = measured_year(run);
+    return year > 0 && year <= last;
+}
+
+/* "VectorInstitute/vectorlm, a table": the repository, where its own code shards by PyTorch. */
+static const char *repository(struct arena *arena, const struct stack_list *list,
+                              const char *source, bool divided) {
+    const size_t length = strcspn(source, " ,;(");
+    const char *name = arena_format(arena, "%.*s", (int)length, source);
+    if (strchr(name, '/') == NULL || !names_code(arena, list, name, divided)) return NULL;
+    const struct stack *found = find(list, name, divided);
+    return found != NULL && strcmp(found->backend, "fsdp") == 0 ? name : NULL;
 }
 
 /* What a general name of PyTorch stands for; NULL: itself. */
 static const char *of_named_pytorch(struct arena *arena, const struct stack_list *list,
                                     const struct measured_run *run, const struct told *told,
                                     bool divided) {
-    const bool kind_named = names(told, "compile") || names(told, "eager");
+    const bool kind_named = measured_says_kernels(told->name) != KERNELS_UNSAID;
     if (is_eager(told) && weights_are_bf16(told)) return "pytorch eager bf16";
-    if (!kind_named && names_code(arena, list, run->source, divided))
-        return is_eager(told) ? arena_format(arena, "%s eager", run->source) : run->source;
+    const char *own = kind_named ? NULL : repository(arena, list, run->source, divided);
+    if (own != NULL) return is_eager(told) ? arena_format(arena, "%s eager", own) : own;
     if (divided && !is_eager(told)) return NULL;
     const char *found = of_pytorch(told, run);
-    return is_complete(told) && strcmp(found, "hf fsdp") != 0 ? NULL : found;
+    const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0;
+    return complete ? NULL : found;
+}
+
+/* What the notes say trains, as stacks' names begin; NULL: none of these. */
+static const char *framework_of_notes(const char *notes) {
+    static const char *const known[][2] = {
+        { "transformers", "transformers" },
+        { "hf trainer", "transformers" },
+        { "run_clm", "transformers" },
+        { "trl", "transformers" },
+        { "megatron core", "megatron-core" },
+        { "mcore", "megatron-core" },
+        { "transformer engine", "megatron-core" },
+        { "megatron lm", "megatron-lm" },
+        { "megatron", "megatron-lm" },
+        { "nemo", "nemo" },
+        { "jax", "jax" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (measured_says_framework(notes, known[i][0])) return known[i][1];
+    return NULL;
+}
+
+/* A name that nobody knows: what the notes say trains, else somebody's own PyTorch if they speak of
+ * it. Names of an engine alone ("fsdp2-2025") are PyTorch's. */
+static const char *of_notes(struct arena *arena, const struct measured_run *run,
+                            const struct told *told, bool divided) {
+    static const char *const pytorch[] = { "pytorch", "torch", "fsdp",          "fsdp1", "fsdp2",
+                                           "ddp",     "amp",   "torch.compile", NULL };
+    const char *framework = framework_of_notes(run->notes);
+    const bool transformers_train = framework != NULL && strcmp(framework, "transformers") == 0;
+    if (transformers_train) return of_transformers(arena, told, run->zero_stage);
+    if (run->stack[0] == '\0') framework = NULL;
+    if (framework != NULL && parallel(run->stack) == NULL) return framework;
+    if (divided && !is_eager(told)) return NULL;
+    if (says(told, "deepspeed") && !divided) return "transformers-deepspeed";
+    const bool speaks = is_eager(told) || says_one(run->stack, pytorch) ||
+                        measured_says_framework(run->notes, "pytorch") ||
+                        measured_says_framework(run->notes, "torch") ||
+                        says_one(run->notes, pytorch + 2) || says(told, "autocast");
+    return speaks ? of_pytorch(told, run) : NULL;
 }
 
 const char *measured_framework(struct arena *arena, const struct stack_list *list,
                                const struct measured_run *run, bool divided) {
-    static const char *const transformers_notes[] = { "transformers", "hf trainer", "run_clm",
-                                                      "trl", NULL };
-    static const char *const pytorch[] = { "pytorch", "torch",    "fsdp",          "fsdp1", "fsdp2",
-                                           "ddp",     "autocast", "torch.compile", NULL };
-    static const char *const core[] = { "megatron-core", "mcore", "Transformer Engine", NULL };
     const struct told told = { run->stack, run->notes };
     const bool writes_text = strstr(run->modality, "text") != NULL;
+    const char *found;
     if (!writes_text || names_code(arena, list, run->stack, divided)) return NULL;
-    const char *found = NULL;
     if (says_one(run->stack, transformers) || names(&told, "liger"))
         found = is_complete(&told) ? NULL : of_transformers(arena, &told, run->zero_stage);
     else if (names_pytorch(&told))
         found = of_named_pytorch(arena, list, run, &told, divided);
-    else if (says_one(run->notes, transformers_notes))
-        found = of_transformers(arena, &told, run->zero_stage);
-    else if (run->stack[0] != '\0' && parallel(run->stack) == NULL && says_one(run->notes, core))
-        found = "megatron-core";
-    else if (divided && !is_eager(&told))
-        found = NULL;
-    else if (says(&told, "deepspeed") && !divided)
-        found = "transformers-deepspeed";
-    else if (is_eager(&told) || says_one(run->stack, pytorch) || says_one(run->notes, pytorch))
-        found = of_pytorch(&told, run);
+    else if (names(&told, "trainer") && parallel(run->stack) != NULL)
+        return NULL; /* "trainer-ddp": of Transformers, by its word */
+    else
+        found = of_notes(arena, run, &told, divided);
     const int64_t year = measured_year(run);
     return found == NULL || year == 0 || stack_name_year(found) > 0
                ? found

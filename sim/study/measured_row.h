@@ -76,8 +76,6 @@ bool measured_has_fallbacks(const struct measured_context *context, struct error
 bool measured_names_no_stack(const struct measured_run *run);
 /* What scenarios without a stack have in the place of one: no cause, no factor. */
 const struct stack *measured_no_stack(void);
-/* Whether a stack's name states a year, and none after `last`. */
-bool measured_named_until(const char *stack, int64_t last);
 /* Notes for launches that the source waited for and its stack does not simulate. */
 void measured_note_launches(struct measured_row *row);
 /* measured_framework.c. The words that stacks have for what trained the run, where its stack's name
@@ -89,8 +87,10 @@ const char *measured_code(struct arena *arena, const struct stack_list *list, co
                           bool divided);
 /* Whether its name or notes say that nothing was compiled. */
 bool measured_is_eager(const struct measured_run *run);
-/* The year that the stack's name says, else its source; 0: none. */
+/* The year that the stack's name says, else that of its source's arXiv number; 0: none. And whether
+ * there is one, and none after `last`. */
 int64_t measured_year(const struct measured_run *run);
+bool measured_of_year(const struct measured_run *run, int64_t last);
 /* measured_machine.c. A cluster of scenarios/clusters that measured runs name. */
 struct known_machine {
     const char *name;

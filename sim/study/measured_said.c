@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -413,4 +414,93 @@ int64_t measured_says_zero_stage(const char *text) {
             found = stage;
         }
     return found;
+}
+
+/* ---- kernels, weights, frameworks ---- */
+
+/* The word right before i, past what may stand between. */
+static const char *word_before(const struct clause *clause, int i) {
+    static const char *const between[] = { "torch", "the", "any", "using", "use", NULL };
+    while (i > 0 && is_one_of(clause->tokens[i - 1], between))
+        i--;
+    return token_at(clause, i - 1);
+}
+
+static bool compares(const struct clause *clause) {
+    static const char *const words[] = { "than", "vs", "versus", "unlike", "beats", NULL };
+    return mentions(clause, words);
+}
+
+static enum measured_kernels kernels_at(const struct clause *clause, int i) {
+    static const char *const compile[] = { "compile", "compiled", "compilation", NULL };
+    static const char *const others[] = { "flash",    "flashattention", "source",   "time",
+                                          "excluded", "included",       "excludes", NULL };
+    static const char *const attention[] = { "attention",    "attn",   "attentions", "sdpa",
+                                             "softmax",      "scores", "mask",       "fallback",
+                                             "materialised", NULL };
+    static const char *const denials[] = { "no",    "not",     "non", "without",
+                                           "never", "nothing", "isn", NULL };
+    const char *token = clause->tokens[i];
+    const bool denied = is_one_of(word_before(clause, i), denials);
+    if (strcmp(token, "eager") == 0)
+        return denied || mentions(clause, attention) ? KERNELS_UNSAID : KERNELS_EAGER;
+    if (!is_one_of(token, compile) || mentions(clause, others) ||
+        strcmp(token_at(clause, i + 1), "loss") == 0)
+        return KERNELS_UNSAID;
+    return denied || set_to_nothing(clause, i) ? KERNELS_NOT_COMPILED : KERNELS_COMPILED;
+}
+
+enum measured_kernels measured_says_kernels(const char *text) {
+    enum measured_kernels found = KERNELS_UNSAID;
+    struct clause clause;
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count && !compares(&clause); i++) {
+            const enum measured_kernels kernels = kernels_at(&clause, i);
+            if (kernels > found) found = kernels;
+        }
+    return found;
+}
+
+bool measured_says_bf16_weights(const char *text) {
+    static const char *const weights[] = { "weights", "parameters", "params", NULL };
+    static const char *const states[] = { "gradients", "states", "moments", NULL };
+    static const char *const narrow[] = { "bf16", "bfloat16", NULL };
+    static const char *const other[] = { "fp32",    "float32",     "autocast", "mixed", "over",
+                                         "compute", "activations", "gathered", "fp16",  NULL };
+    static const char *const all[] = { "all", "in", "bf16", NULL },
+                             *const each[] = { "all", "bf16", NULL },
+                             *const pure[] = { "pure", "bf16", NULL };
+    bool listed = false, found = false; /* "weights, gradients and states bf16": one list */
+    struct clause clause;
+    if (strcasestr(text, "master") != NULL) return false;
+    while (next_clause(&text, &clause)) {
+        const bool whole = mentions(&clause, weights) || (listed && mentions(&clause, states));
+        if (mentions(&clause, narrow) && !mentions(&clause, other)) {
+            found = found || whole;
+            for (int i = 0; i < clause.count; i++)
+                found = found || starts(&clause, i, all) || starts(&clause, i, each) ||
+                        starts(&clause, i, pure);
+        }
+        listed = is_one_of(token_at(&clause, clause.count - 1), weights) || (listed && whole);
+    }
+    return found;
+}
+
+/* Not of tokenizers, checkpoints and containers, which do not train. */
+static bool speaks_of_training(const struct clause *clause) {
+    static const char *const words[] = { "tokenizer", "tokenizers",   "checkpoint", "checkpoints",
+                                         "converted", "vision",       "container",  "nvcr",
+                                         "format",    "tokenization", NULL };
+    return !mentions(clause, words) && !compares(clause);
+}
+
+bool measured_says_framework(const char *text, const char *name) {
+    char words[2][TOKEN_BYTES] = { "", "" };
+    struct clause clause;
+    if (sscanf(name, "%31s %31s", words[0], words[1]) < 1) return false;
+    const char *const wanted[] = { words[0], words[1][0] != '\0' ? words[1] : NULL, NULL };
+    while (next_clause(&text, &clause))
+        for (int i = 0; i < clause.count && speaks_of_training(&clause); i++)
+            if (starts(&clause, i, wanted) && !denied_before(&clause, i)) return true;
+    return false;
 }

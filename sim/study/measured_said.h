@@ -29,6 +29,18 @@ const char *measured_says_recompute(const char *text);
 /* The ZeRO stage that it names ("ZeRO-3", "full_shard", "sharding stage 2"); -1: none, or two. */
 int64_t measured_says_zero_stage(const char *text);
 
+/* What it says of a model's kernels, of nothing else that is compiled or eager (attention, a loss,
+ * FlashAttention from source); what goes before where it says several is the larger. */
+enum measured_kernels { KERNELS_UNSAID, KERNELS_EAGER, KERNELS_COMPILED, KERNELS_NOT_COMPILED };
+enum measured_kernels measured_says_kernels(const char *text);
+
+/* Whether weights are bf16, without fp32 copies ("weights, gradients and states bf16", "pure bf16"). */
+bool measured_says_bf16_weights(const char *text);
+
+/* Whether it names a framework ("transformers", "hf trainer"), in small letters and at most two words, as
+ * what trains: not by its tokenizer, a checkpoint, a container or in a comparison. */
+bool measured_says_framework(const char *text, const char *name);
+
 /* Whether it says "main gradients in bf16", or in fp16, as beside --fp16: two bytes each, which
  * Megatron-LM then reduces so. */
 bool measured_says_short_main_gradients(const char *text);

@@ -241,7 +241,7 @@ static void choose_attention(struct measured_row *row) {
     const char *said = measured_says_attention(r->notes);
     row->attention = r->attention;
     if (r->attention[0] != '\0') return;
-    if (said[0] == '\0') said = measured_named_until(r->stack, 2022) ? "naive" : "flash";
+    if (said[0] == '\0') said = measured_of_year(r, 2022) ? "naive" : "flash";
     row->attention = said;
     measured_row_note(row, "attention: %s, as %s", row->attention,
                       measured_says_attention(r->notes)[0] != '\0'

@@ -1,6 +1,7 @@
 /* measured_stack.c - the stack of a row: one of scenarios/stacks by its name, its words, its source
  * or what its notes say (measured_framework.c), a file of the user's, none at all, or one that runs
- * such a layout where nothing tells. What is not the name itself is noted, and widens the band.
+ * such a layout where nothing tells. What is not the name itself is noted; a name known by its family
+ * alone or by halves, and one that nobody knows, have wider bands.
  */
 #include <ctype.h>
 #include <math.h>
@@ -89,11 +90,6 @@ bool measured_has_fallbacks(const struct measured_context *context, struct error
     return true;
 }
 
-bool measured_named_until(const char *stack, int64_t last) {
-    const int64_t year = stack_name_year(stack);
-    return year > 0 && year <= last;
-}
-
 static bool on_blackwell(const struct measured_row *row) {
     const char *ignored = "", *wanted = row->run.hardware;
     const char *gpu = measured_is_file(wanted)
@@ -119,12 +115,12 @@ static const char *stack_of_layout(const struct measured_row *row) {
     if (measured_is_diffusion(r) && !divided && !few_bits)
         return r->zero_stage == 3 ? "torchtitan-eager" : "hf-ddp";
     if (r->zero_stage == 3 && measured_given(r->tp, 1) == 1)
-        return measured_named_until(r->stack, 2023) ? "hf-fsdp" : "pytorch-fsdp2";
+        return measured_of_year(r, 2023) ? "hf-fsdp" : "pytorch-fsdp2";
     if (few_bits && on_blackwell(row)) return "nemo-2025";
     const bool named = r->stack[0] != '\0' && !measured_names_no_stack(r);
     if (named && r->zero_stage >= 0 && !divided && strstr(r->modality, "text") != NULL)
-        return measured_named_until(r->stack, 2022) ? "hf-ddp" : "pytorch-fsdp2";
-    return measured_named_until(r->stack, 2022) ? "megatron-2022" : "megatron-core";
+        return measured_of_year(r, 2022) ? "hf-ddp" : "pytorch-fsdp2";
+    return measured_of_year(r, 2022) ? "megatron-2022" : "megatron-core";
 }
 
 /* ---- a framework's other kernels ---- */
@@ -146,12 +142,11 @@ static bool has_kernels(const struct stack *stack, const char *kind) {
 
 /* "FSDP, not compiled": the same framework's eager kernels are another stack, and so are those
  * that CUDA_LAUNCH_BLOCKING=1 waits for. A framework without such a stack keeps its name, whole. */
-static const char *name_with_kernels(const struct measured_row *row) {
+static const char *name_with_kernels(const struct measured_row *row, const char *plain) {
     const struct measured_run *r = &row->run;
     const struct stack_list *list = &row->context->stacks;
     const char *kind = kind_of_kernels(r);
     bool exact;
-    const char *plain = measured_code(row->context->arena, list, r->stack, is_divided(r));
     if (kind == NULL) return plain;
     const struct stack *own = stack_find(list, plain, is_divided(r), &exact);
     if (own != NULL && has_kernels(own, kind)) return plain;
@@ -227,27 +222,42 @@ static const char *meant_by(struct arena *arena, const struct stack_list *list, 
 
 /* ---- the choice ---- */
 
-static bool says_one(const struct measured_run *r, const char *const *words) {
-    for (; *words != NULL; words++)
-        if (measured_text_says(r->model, *words) || measured_text_says(r->source, *words) ||
-            measured_text_says(r->notes, *words))
-            return true;
-    return false;
+/* "model:qwen3" of the model alone, "a & b" of both: what its file says the row must tell. */
+static bool tells(const struct measured_row *row, const char *words) {
+    static const char model[] = "model:", both[] = " & ";
+    const struct measured_run *r = &row->run;
+    const char *rest = strstr(words, both);
+    if (rest != NULL) {
+        const char *first = arena_format(row->context->arena, "%.*s", (int)(rest - words), words);
+        return tells(row, first) && tells(row, rest + strlen(both));
+    }
+    if (strncmp(words, model, strlen(model)) == 0)
+        return measured_text_says(r->model, words + strlen(model));
+    return measured_text_says(r->model, words) || measured_text_says(r->source, words) ||
+           measured_text_says(r->precision, words) || measured_text_says(r->notes, words);
 }
 
-static bool refines(const struct stack *stack, const char *name) {
-    for (const char *const *refined = stack->refines; *refined != NULL; refined++)
-        if (strcmp(*refined, name) == 0) return true;
-    return false;
+static bool refines(const struct measured_row *row, const struct stack *stack,
+                    const struct stack *named) {
+    bool names = false, told = false;
+    for (const char **name = stack->refines; *name != NULL; name++)
+        names = names || strcmp(*name, named->name) == 0;
+    for (const char **words = stack->told_by; names && !told && *words != NULL; words++)
+        told = tells(row, *words);
+    return told;
 }
 
 /* What a recipe or script makes of a framework may be a stack of its own, and so may be its
- * kernels for a model. */
+ * kernels for a model. Files of a user's may refine each other in a ring. */
 static const struct stack *refined(const struct measured_row *row, const struct stack *stack) {
     const struct stack_list *list = &row->context->stacks;
-    for (int64_t i = 0; i < list->count; i++)
-        if (refines(list->stacks[i], stack->name) && says_one(&row->run, list->stacks[i]->told_by))
-            return refined(row, list->stacks[i]);
+    for (int64_t rounds = 0; rounds < list->count; rounds++) {
+        const struct stack *better = NULL;
+        for (int64_t i = 0; i < list->count && better == NULL; i++)
+            if (refines(row, list->stacks[i], stack)) better = list->stacks[i];
+        if (better == NULL || better == stack) break;
+        stack = better;
+    }
     return stack;
 }
 
@@ -264,10 +274,9 @@ static void refine(struct measured_row *row) {
     const struct stack_list *list = &row->context->stacks;
     struct arena *arena = row->context->arena;
     const char *named = row->out->stack->name;
-    const char *run =
-        arena_format(arena, "%s %s %s %s", r->source, r->row_id, r->model, r->precision);
+    const char *run = arena_format(arena, "%s %s", r->source, r->row_id);
     become(row, stack_of_run(list, row->out->stack, run),
-           arena_format(arena, "not %s, as its source, id, model and precision say", named));
+           arena_format(arena, "not %s, as its id says", named));
     become(row, refined(row, row->out->stack), "as its model, source or notes say");
     if (measured_text_says(r->notes, "liger"))
         become(row, stack_named(list, arena_format(arena, "%s-liger", row->out->stack->name)),
@@ -277,52 +286,51 @@ static void refine(struct measured_row *row) {
         become(row, stack_named(list, piped), arena_format(arena, "as %s runs pipelines", named));
 }
 
+/* How a stack was found that is not its name itself. */
+static void note_found(struct measured_row *row, const char *how, const char *why) {
+    const char *name = row->run.stack;
+    const char *meant =
+        name[0] != '\0' ? meant_by(row->context->arena, &row->context->stacks, name) : NULL;
+    const char *quoted = name[0] != '\0' ? arena_format(row->context->arena, " \"%s\"", name) : "";
+    measured_row_note(
+        row, "stack%s%s: taken for %s%s%s", quoted, how, row->out->stack->name, why,
+        meant == NULL ? "" : arena_format(row->context->arena, "; did you mean \"%s\"?", meant));
+}
+
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
 static void find_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack_list *list = &row->context->stacks;
     struct arena *arena = row->context->arena;
     const bool divided = is_divided(r), empty = r->stack[0] == '\0';
-    bool exact = false, by_notes = false, by_source = false;
-    const char *name = name_with_kernels(row);
+    bool exact = false, of_family = false, ignored;
+    const char *plain = measured_code(arena, list, r->stack, divided);
+    const char *name = name_with_kernels(row, plain);
     const struct stack *stack = stack_find(list, name, divided, &exact);
     const int64_t year = measured_year(r);
-    if (stack != NULL && !exact && stack_name_year(name) == 0 && year > 0) {
-        name = arena_format(arena, "%s %ld", name, (long)year);
-        stack = stack_find(list, name, divided, &exact);
-        exact = false;
-    }
+    if (stack != NULL && !exact && stack_name_year(name) == 0 && year > 0)
+        stack =
+            stack_find(list, arena_format(arena, "%s %ld", name, (long)year), divided, &ignored);
     const char *told =
         stack_named(list, name) == NULL ? measured_framework(arena, list, r, divided) : NULL;
-    if (told != NULL) {
-        bool ignored;
-        const struct stack *other = stack_find(list, told, divided, &ignored);
-        by_notes = other != NULL && other != stack;
-        if (by_notes) stack = other;
-    }
-    if (stack == NULL && empty) {
-        stack = stack_find(list, r->source, divided, &exact);
-        by_source = stack != NULL;
-    }
+    const struct stack *other = told != NULL ? stack_find(list, told, divided, &ignored) : NULL;
+    const bool by_notes = other != NULL && other != stack;
+    if (by_notes) stack = other;
+    const bool named = stack != NULL;
+    if (!named && empty) stack = stack_find(list, r->source, divided, &of_family);
     row->out->known_stack = stack != NULL;
-    row->out->exact_stack = exact && !by_notes;
-    if (stack == NULL) stack = stack_named(list, stack_of_layout(row));
-    row->out->stack = stack;
+    row->out->exact_stack = (exact && !by_notes) || of_family;
+    row->out->stack = stack != NULL ? stack : stack_named(list, stack_of_layout(row));
+    if (by_notes)
+        note_found(row, " tells it by half", ", by notes, source and layout");
+    else if (named && !exact)
+        note_found(row, " is known by its family alone", "");
+    else if (!named)
+        note_found(row, empty ? ": none is named" : " is not known",
+                   stack != NULL ? ", as its source" : "");
+    else if (name != plain)
+        measured_row_note(row, "stack: %s, as its notes say", stack->name);
     if (row->out->known_stack) refine(row);
-    if (row->out->exact_stack && !by_source) {
-        if (name != r->stack) measured_row_note(row, "stack: %s, as its notes say", stack->name);
-        return;
-    }
-    const char *how = empty                   ? ": none is named"
-                      : by_notes              ? " tells it by half"
-                      : row->out->known_stack ? " is known by its family alone"
-                                              : " is not known";
-    const char *why = by_notes ? ", by its notes and layout" : by_source ? ", as its source" : "";
-    const char *meant = empty ? NULL : meant_by(arena, list, r->stack);
-    const char *quote = empty ? "" : "\"";
-    measured_row_note(row, "stack%s%s%s%s%s: taken for %s%s%s", empty ? "" : " ", quote, r->stack,
-                      quote, how, stack->name, why,
-                      meant == NULL ? "" : arena_format(arena, "; did you mean \"%s\"?", meant));
 }
 
 /* Kernels have no stack; what the row leaves blank has to be that of one. */

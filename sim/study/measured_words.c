@@ -303,9 +303,13 @@ static bool denied(const char *text, const char *at) {
     return false;
 }
 
-/* "packing false", "packing: off" */
+/* "packing false", "packing: off", "liger_kernel=False", "fp8_dpa=0", "liger disabled" */
 static bool switched_off(const char *after) {
-    static const char *const signs[] = { "false", "off" };
+    static const char *const signs[] = { "false", "off", "disabled", "none", "no", "0",
+                                         "not used" };
+    static const char *const rest[] = { "_kernels", "_kernel", " kernels", " kernel" };
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
+        if (strncasecmp(after, rest[i], strlen(rest[i])) == 0) after += strlen(rest[i]);
     after += strspn(after, " :=");
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         const size_t length = strlen(signs[i]);

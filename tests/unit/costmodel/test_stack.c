@@ -25,6 +25,9 @@ static void test_shipped(void **state) {
         bool exact = true;
         if (stack->pipeline_stack != NULL) stack_find(&list, stack->pipeline_stack, true, &exact);
         if (!exact) fail_msg("%s: no stack '%s'", stack->name, stack->pipeline_stack);
+        for (const char **name = stack->refines; *name != NULL; name++)
+            if (strcmp(stack_find(&list, *name, false, &exact)->name, *name) != 0)
+                fail_msg("%s refines %s, which is no stack", stack->name, *name);
     }
     arena_destroy(arena);
 }
@@ -218,6 +221,15 @@ static void test_mistakes(void **state) {
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"kernel_traffic\":{\"gelu\":[1,1]},\"sources\":{}}",
           "has no source" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"refines\":[\"u\"],\"sources\":{}}",
+          "nothing tells when it does" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"told_by\":[\"a word\"],\"sources\":{}}",
+          "it refines no stack" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"refines\":[\"u\"],\"told_by\":[\" \"],\"sources\":{}}",
+          "must not be blank" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

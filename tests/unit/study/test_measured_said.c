@@ -240,12 +240,98 @@ static void test_zero_stage(void **state) {
             fail_msg("\"%s\": %ld", cases[i].text, (long)measured_says_zero_stage(cases[i].text));
 }
 
+static void test_kernels(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum measured_kernels want;
+    } cases[] = {
+        { "FSDP2, eager, SDPA", KERNELS_EAGER },
+        { "the course's own Llama in eager steps", KERNELS_EAGER },
+        { "torch.compile, fused AdamW", KERNELS_COMPILED },
+        { "whole model compiled", KERNELS_COMPILED },
+        { "hf-trainer-compile-2026", KERNELS_COMPILED },
+        { "not compiled", KERNELS_NOT_COMPILED },
+        { "without torch.compile", KERNELS_NOT_COMPILED },
+        { "nothing compiled (COMPILE=no)", KERNELS_NOT_COMPILED },
+        { "torch.compile disabled", KERNELS_NOT_COMPILED },
+        { "torch.compile not used", KERNELS_NOT_COMPILED },
+        { "torch_compile: no", KERNELS_NOT_COMPILED },
+        { "no dropout and torch.compile", KERNELS_COMPILED },
+        { "not compiled, then by torch.compile", KERNELS_NOT_COMPILED },
+        { "not eager", KERNELS_UNSAID },
+        { "no eager fallback", KERNELS_UNSAID },
+        { "30% faster than eager", KERNELS_UNSAID },
+        { "attn_implementation=eager", KERNELS_UNSAID },
+        { "eager-attention", KERNELS_UNSAID },
+        { "attention: eager", KERNELS_UNSAID },
+        { "eager or SDPA", KERNELS_UNSAID },
+        { "flash-attn compiled from source", KERNELS_UNSAID },
+        { "compile time excluded", KERNELS_UNSAID },
+        { "compiled loss", KERNELS_UNSAID },
+        { "", KERNELS_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_kernels(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\": %d", cases[i].text, (int)measured_says_kernels(cases[i].text));
+}
+
+static void test_bf16_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool want;
+    } cases[] = {
+        { "weights in bf16", true },
+        { "weights, gradients and AdamW's states bf16", true },
+        { "training.dtype bfloat16, so weights and states are bf16", true },
+        { "FSDP1 all bf16", true },
+        { "Transformers all in bf16", true },
+        { "pure bf16", true },
+        { "bf16 autocast over fp32 weights", false },
+        { "fp32 weights with bf16 compute", false },
+        { "bf16 weights, fp32 master weights in optimizer", false },
+        { "weights in bf16, master in fp32", false },
+        { "weights fetched over NIC, activations bf16", false },
+        { "weights in fp32, gradients bf16", false },
+        { "bf16 mixed precision", false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_bf16_weights(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
+static void test_framework(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *name;
+        bool want;
+    } cases[] = {
+        { "HF Trainer, packed", "hf trainer", true },
+        { "Transformers 4.49, whole checkpointing", "transformers", true },
+        { "of Megatron-core 0.12", "megatron core", true },
+        { "Transformers tokenizer", "transformers", false },
+        { "vision transformers", "transformers", false },
+        { "converted from a Megatron checkpoint", "megatron", false },
+        { "nvcr.io/nvidia/pytorch:24.05", "pytorch", false },
+        { "faster than Megatron-LM", "megatron lm", false },
+        { "not Transformers", "transformers", false },
+        { "transformer layers", "transformers", false },
+        { "", "transformers", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_framework(cases[i].text, cases[i].name) != cases[i].want)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offload),   cmocka_unit_test(test_reduce_type),
         cmocka_unit_test(test_tie),       cmocka_unit_test(test_recompute),
         cmocka_unit_test(test_attention), cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_kernels),   cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_framework), cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
