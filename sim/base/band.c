@@ -21,6 +21,10 @@ struct band band_wider(struct band a, struct band b) {
     return (struct band){ fmax(a.below, b.below), fmax(a.above, b.above) };
 }
 
+struct band band_between(struct band a, struct band b) {
+    return (struct band){ sqrt(a.below * b.below), sqrt(a.above * b.above) };
+}
+
 struct band band_of_inverse(struct band band) {
     if (!(band.below < 1)) return band_even(NAN);
     return (struct band){ 1 - 1 / (1 + band.above), 1 / (1 - band.below) - 1 };

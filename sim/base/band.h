@@ -23,6 +23,8 @@ struct band band_of_stored(double below, double above);
 bool band_is_known(struct band band);
 /* To each side the wider of the two; what is not known is not wider. */
 struct band band_wider(struct band a, struct band b);
+/* Between two, the middle of their logarithms; not known where one is not. */
+struct band band_between(struct band a, struct band b);
 /* Of one over the figure; not known where the band reaches down to nothing. */
 struct band band_of_inverse(struct band band);
 /* Of both ends, the mean. */

@@ -66,6 +66,7 @@ struct measured_scenario {
     const char *layout_stack;                   /* its name, a file of the user's, or "none" */
     bool exact_stack;                           /* the source's stack, not a relative of it */
     bool known_stack;                           /* its name says at least whose relative it is */
+    bool half_known;                            /* or half of that, and notes or layout the rest */
     const char *hardware;                       /* name or path */
     const char *gpu;                            /* the name, also of a file of the user's */
     const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */

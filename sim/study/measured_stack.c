@@ -320,6 +320,7 @@ static void find_stack(struct measured_row *row) {
     if (!named && empty) stack = stack_find(list, r->source, divided, &of_family);
     row->out->known_stack = stack != NULL;
     row->out->exact_stack = (exact && !by_notes) || of_family;
+    row->out->half_known = by_notes;
     row->out->stack = stack != NULL ? stack : stack_named(list, stack_of_layout(row));
     if (by_notes)
         note_found(row, " tells it by half", ", by notes, source and layout");

@@ -154,7 +154,9 @@ static void predict(const struct scenario_options *options, struct measured_scen
     const struct step_bands *bands = cost_model_bands(model);
     if (!scenario->exact_stack && row->multimodal)
         band = band_wider(band, cost_model_multimodal_band(model, true));
-    if (!scenario->known_stack) band = band_wider(band, cost_model_unknown_stack_band(model, lost));
+    const struct band unknown = cost_model_unknown_stack_band(model, lost);
+    if (!scenario->known_stack) band = band_wider(band, unknown);
+    if (scenario->half_known) band = band_wider(band, band_between(band, unknown));
     row->band = band;
     row->band_low_s = row->predicted_s * (1 - band.below);
     row->band_high_s = row->predicted_s * (1 + band.above);

@@ -43,6 +43,10 @@ static void test_sides(void **state) {
     assert_true(fabs(ends.middle - log(2) / 2) < 1e-15 && fabs(ends.half - 1.5 * log(2)) < 1e-15);
     assert_false(isfinite(band_log(band_even(1)).half));
     /* What is not known is not wider. */
+    const struct band middle = band_between(band_even(0.1), (struct band){ 0.4, 0.9 });
+    assert_float_equal(middle.below, 0.2, 1e-6);
+    assert_float_equal(middle.above, 0.3, 1e-6);
+    assert_false(band_is_known(band_between(band_even(NAN), band_even(0.1))));
     const struct band known = band_wider(band_even(NAN), (struct band){ 0.1, 0.9 });
     assert_true(known.below == 0.1 && known.above == 0.9);
     assert_false(band_is_known(band_even(NAN)));
