@@ -15,6 +15,7 @@
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/robust_fit.h"
 #include "costmodel/cost_model.h"
+#include "costmodel/generation.h"
 
 #define MATMUL_LARGE_FLOP      1e10
 #define COLLECTIVE_LARGE_BYTES 1048576.0
@@ -171,6 +172,18 @@ static bool runs_flash_2(const struct question *q) {
     return second;
 }
 
+/* Its backward adds in a fixed order, which a price of a step knows for its kernel and GPU
+ * (attention_modes.h), and the variant's own kernels do not. */
+static bool sums_in_order(const struct question *q, const char *gpu, const char *variant) {
+    static const char ordered[] = "deterministic_bwd=True";
+    if (q->work.kind != OPERATOR_ATTENTION || q->work.pass != PASS_BACKWARD ||
+        strstr(q->framework, ordered) == NULL || strstr(variant, ordered) != NULL)
+        return false;
+    const enum gpu_generation generation = gpu_generation_of(gpu);
+    return runs_flash_2(q) || generation == GENERATION_BLACKWELL ||
+           (generation == GENERATION_HOPPER && is_named(q->framework, "cudnn"));
+}
+
 /* ---- groups -----------------------------------------------------------------------------------
  */
 
@@ -225,11 +238,13 @@ static bool answer(struct checker *c, const struct question *q) {
     }
     const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
     const struct communicator *ranks = q->group.rank_count ? &q->group : NULL;
-    struct price price = cost_model_price_variant(model, variant, &q->work, ranks);
+    struct operator_work work = q->work;
+    work.deterministic = sums_in_order(q, cost_model_gpu(model)->name,
+                                       variant < 0 ? "" : cost_model_variant_name(model, variant));
+    struct price price = cost_model_price_variant(model, variant, &work, ranks);
     bool flash_2 = false;
     if (variant < 0 && runs_flash_2(q)) {
         const double usual_s = price.seconds;
-        struct operator_work work = q->work;
         work.attention_kernel = ATTENTION_KERNEL_FLASH_2;
         price = cost_model_price_variant(model, variant, &work, ranks);
         flash_2 = price.seconds != usual_s;

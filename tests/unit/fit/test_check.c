@@ -185,6 +185,42 @@ static void test_flash_2(void **state) {
     }
 }
 
+/* A backward in a fixed order takes what a step's would, by the kernels that have a law; no forward,
+ * and none on other GPUs and kernels. */
+static void test_fixed_order(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu, *direction, *framework;
+        double least, most; /* times the price of the same kernel in any order */
+    } cases[] = {
+        { "A100-SXM4-80GB", "bwd", "flash_attention 2", 1.2, 2.5 },
+        { "A100-SXM4-80GB", "fwd", "flash_attention 2", 1, 1 },
+        { "A100-SXM4-80GB", "bwd", "cudnn 92700", 1, 1 },
+        { "B200-SXM", "bwd", "flash_attention_4", 1.1, 1.2 },
+        { "H100-SXM5-80GB", "bwd", "flash_attention_4", 1, 1 },
+        { "H200-SXM", "bwd", "flash_attention_4", 1, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct calibrate_check check;
+        const char *row = arena_format(arena, "%s,bf16,%s,1,8192,32,32,128,128,1,1e5,%s",
+                                       cases[i].gpu, cases[i].direction, cases[i].framework);
+        const char *text = arena_format(
+            arena,
+            "gpu,dtype,direction,batch,seqlen,heads_q,heads_kv,head_dim_qk,head_dim_v,causal,"
+            "time_us,framework,source\n"
+            "%s deterministic_bwd=False,s\n%s deterministic_bwd=True,s\n",
+            row, row);
+        if (!check_text(arena, text, NULL, &check, &err)) fail_msg("%s", err.text);
+        assert_int_equal(check.row_count, 2);
+        const double ratio = check.rows[1].price_s / check.rows[0].price_s;
+        if (ratio < cases[i].least * 0.999 || ratio > cases[i].most * 1.001)
+            fail_msg("%s on %s: %g times", cases[i].framework, cases[i].gpu, ratio);
+        arena_destroy(arena);
+    }
+}
+
 /* Trays of four GPUs are one NVLink domain unless the text names what joins them, whatever the
  * GPU is called. */
 static void test_hosts_of_grace(void **state) {
@@ -371,10 +407,11 @@ static void test_recorded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups),        cmocka_unit_test(test_version_is_exact),
-        cmocka_unit_test(test_flash_2),       cmocka_unit_test(test_hosts_of_grace),
-        cmocka_unit_test(test_profile_given), cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_no_rows),       cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_version_is_exact),
+        cmocka_unit_test(test_flash_2),        cmocka_unit_test(test_fixed_order),
+        cmocka_unit_test(test_hosts_of_grace), cmocka_unit_test(test_profile_given),
+        cmocka_unit_test(test_formats),        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
