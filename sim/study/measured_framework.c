@@ -116,23 +116,41 @@ bool measured_is_eager(const struct measured_run *run) {
     return is_eager(&told);
 }
 
-static const char *parallel(const char *text) {
-    static const char *const fsdp[] = { "fsdp", "fsdp1", "fsdp2", NULL };
-    static const char *const ddp[] = { "ddp", "DistributedDataParallel", NULL };
-    if (measured_text_says(text, "deepspeed")) return "deepspeed";
-    return says_one(text, fsdp) ? "fsdp" : says_one(text, ddp) ? "ddp" : NULL;
+static const char *const fsdp_words[] = { "fsdp", "fsdp1", "fsdp2", NULL };
+static const char *const ddp_words[] = { "ddp", "DistributedDataParallel", NULL };
+
+static const char *parallel(const char *name) {
+    if (measured_text_says(name, "deepspeed")) return "deepspeed";
+    return says_one(name, fsdp_words) ? "fsdp" : says_one(name, ddp_words) ? "ddp" : NULL;
+}
+
+static const char *parallel_of_notes(const char *notes) {
+    static const char *const shards[] = { "full shard", "grad op", "no shard", NULL };
+    if (measured_says_framework(notes, "deepspeed")) return "deepspeed";
+    for (const char *const *word = fsdp_words; *word != NULL; word++)
+        if (measured_says_framework(notes, *word)) return "fsdp";
+    for (const char *const *word = shards; *word != NULL; word++)
+        if (measured_says_framework(notes, *word)) return "fsdp";
+    return measured_says_framework(notes, "ddp") ? "ddp" : NULL;
+}
+
+/* The stage that the row has, or that its name or notes say; -1: none. */
+static int64_t stage(const struct measured_run *run) {
+    const int64_t named = measured_zero_stage(run->stack);
+    if (run->zero_stage >= 0) return run->zero_stage;
+    return named >= 0 ? named : measured_says_zero_stage(run->notes);
 }
 
 /* Which of its data-parallel engines ran: as named, as the notes say, else by what is sharded. */
 static const char *engine(const struct told *told, int64_t zero_stage) {
     const char *word = parallel(told->name);
-    if (word == NULL) word = parallel(told->notes);
+    if (word == NULL) word = parallel_of_notes(told->notes);
     return word != NULL ? word : zero_stage <= 0 ? "ddp" : "deepspeed";
 }
 
 /* DeepSpeed keeps fp32 copies whatever the weights are. */
 static bool weights_are_bf16(const struct told *told) {
-    if (says(told, "deepspeed")) return false;
+    if (names(told, "deepspeed") || measured_says_framework(told->notes, "deepspeed")) return false;
     return names(told, "bf16") || measured_says_bf16_weights(told->notes);
 }
 
@@ -157,13 +175,16 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
 /* torch.compile came in March 2023, with PyTorch 2.0. */
 static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
     const bool autocast = says(told, "autocast") || says(told, "amp");
-    const bool whole = run->zero_stage <= 0;
+    const char *by =
+        parallel(told->name) != NULL ? parallel(told->name) : parallel_of_notes(told->notes);
+    const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
+    const bool whole = stage(run) == 0 || (stage(run) < 0 && !sharded);
     if (is_eager(told)) {
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
     }
     if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
-    if (run->zero_stage == 3 && measured_of_year(run, 2023)) return "hf fsdp";
+    if (stage(run) == 3 && measured_of_year(run, 2023)) return "hf fsdp";
     return autocast && whole ? "pytorch autocast" : "pytorch";
 }
 
@@ -251,19 +272,19 @@ static const char *framework_of_notes(const char *notes) {
  * it. Names of an engine alone ("fsdp2-2025") are PyTorch's. */
 static const char *of_notes(struct arena *arena, const struct measured_run *run,
                             const struct told *told, bool divided) {
-    static const char *const pytorch[] = { "pytorch", "torch", "fsdp",          "fsdp1", "fsdp2",
-                                           "ddp",     "amp",   "torch.compile", NULL };
+    static const char *const pytorch[] = { "pytorch", "torch", NULL };
     const char *framework = framework_of_notes(run->notes);
     const bool transformers_train = framework != NULL && strcmp(framework, "transformers") == 0;
-    if (transformers_train) return of_transformers(arena, told, run->zero_stage);
+    if (transformers_train) return of_transformers(arena, told, stage(run));
     if (run->stack[0] == '\0') framework = NULL;
     if (framework != NULL && parallel(run->stack) == NULL) return framework;
     if (divided && !is_eager(told)) return NULL;
-    if (says(told, "deepspeed") && !divided) return "transformers-deepspeed";
-    const bool speaks = is_eager(told) || says_one(run->stack, pytorch) ||
+    if (strcmp(engine(told, 0), "deepspeed") == 0 && !divided) return "transformers-deepspeed";
+    const bool speaks = kernels(told) != KERNELS_UNSAID || says_one(run->stack, pytorch) ||
+                        parallel(run->stack) != NULL || parallel_of_notes(run->notes) != NULL ||
                         measured_says_framework(run->notes, "pytorch") ||
-                        measured_says_framework(run->notes, "torch") ||
-                        says_one(run->notes, pytorch + 2) || says(told, "autocast");
+                        measured_says_framework(run->notes, "torch") || says(told, "autocast") ||
+                        says(told, "amp");
     return speaks ? of_pytorch(told, run) : NULL;
 }
 
@@ -274,7 +295,7 @@ const char *measured_framework(struct arena *arena, const struct stack_list *lis
     const char *found;
     if (!writes_text || names_code(arena, list, run->stack, divided)) return NULL;
     if (says_one(run->stack, transformers) || names(&told, "liger"))
-        found = is_complete(&told) ? NULL : of_transformers(arena, &told, run->zero_stage);
+        found = is_complete(&told) ? NULL : of_transformers(arena, &told, stage(run));
     else if (names_pytorch(&told))
         found = of_named_pytorch(arena, list, run, &told, divided);
     else if (names(&told, "trainer") && parallel(run->stack) != NULL)

@@ -12,6 +12,7 @@
 
 #include "sim/base/arena.h"
 #include "sim/study/measured_row.h"
+#include "sim/study/measured_said.h"
 #include "sim/study/measured_words.h"
 
 enum { DEFAULT_RANK = 8 };
@@ -31,7 +32,8 @@ static bool note_means_lora(const char *notes) {
                                           "to LoRA",          "vs LoRA",         "versus LoRA" };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcasestr(notes, others[i]) != NULL) return false;
-    return says_lora(notes);
+    return measured_says_framework(notes, "lora") || measured_says_framework(notes, "rslora") ||
+           measured_says_framework(notes, "dora");
 }
 
 bool measured_has_lora(const struct measured_run *run) {

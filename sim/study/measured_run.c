@@ -136,6 +136,8 @@ static bool read_count(struct arena *arena, const char *name, const char *text, 
     if (text[0] == '\0' || measured_count_word(arena, name, text, value)) return true;
     const size_t digits = strspn(text, "0123456789");
     const bool remark = digits > 0 && text[digits] == ' ';
+    /* A batch counts samples. */
+    if (remark && strstr(name, "batch") != NULL && strcasestr(text, "token") != NULL) return false;
     if (!parse_number(arena, remark ? arena_format(arena, "%.*s", (int)digits, text) : text,
                       &number) ||
         number != floor(number) || fabs(number) > 9e15)

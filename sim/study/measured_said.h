@@ -3,7 +3,7 @@
  *     if (measured_says_offload(run->notes)) skip(row);                // weights or optimizer in host memory
  *     type = measured_reduce_type(run->notes);                          // "fp32", "bf16", "" or NULL
  *
- * A clause ends at a comma, a semicolon, a bracket or a full stop before a space. What stands behind "no",
+ * Clauses are those of measured_clause.h. What stands behind "no",
  * "without", "than" and the like is denied, and so is an option that is set to "none", "false" or 0.
  */
 #ifndef BALLAST_MEASURED_SAID_H

@@ -316,14 +316,21 @@ static void find_stack(struct measured_row *row) {
     const struct stack *other = told != NULL ? stack_find(list, told, divided, &ignored) : NULL;
     const bool by_notes = other != NULL && other != stack;
     if (by_notes) stack = other;
+    const char *slip = stack == NULL && !empty ? meant_by(arena, list, r->stack) : NULL;
+    if (slip != NULL)
+        stack = stack_find(list, year > 0 ? arena_format(arena, "%s %ld", slip, (long)year) : slip,
+                           divided, &ignored);
     const bool named = stack != NULL;
     if (!named && empty) stack = stack_find(list, r->source, divided, &of_family);
     row->out->known_stack = stack != NULL;
     row->out->exact_stack = (exact && !by_notes) || of_family;
-    row->out->half_known = by_notes;
+    row->out->half_known = by_notes || slip != NULL;
     row->out->stack = stack != NULL ? stack : stack_named(list, stack_of_layout(row));
     if (by_notes)
         note_found(row, " tells it by half", ", by notes, source and layout");
+    else if (slip != NULL)
+        measured_row_note(row, "stack \"%s\" is not known: taken for %s, of which it may be a slip",
+                          r->stack, row->out->stack->name);
     else if (named && !exact)
         note_found(row, " is known by its family alone", "");
     else if (!named)

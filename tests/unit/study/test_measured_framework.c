@@ -94,6 +94,11 @@ static void test_whole_names(void **state) {
 static void test_passing_words(void **state) {
     (void)state;
     static const struct row rows[] = {
+        { "hf-trainer-2025", "a page", "FSDP (DeepSpeed OOMed)", "", "1", "bf16", "hf-fsdp-2025" },
+        { "pytorch-2025", "a page", "FSDP2, autocast bf16, torch.compile", "", "1", "bf16",
+          "pytorch-fsdp2" },
+        { "hf-trainer-2025", "a page", "ZeRO-3", "", "1", "bf16", "hf-deepspeed-2025" },
+        { "torchtitn", "a page", "", "3", "1", "bf16", "torchtitan" },
         { "torchtitan-2025", "a page", "30% faster than eager", "3", "1", "bf16", "torchtitan" },
         { "torchtitan-2025", "a page", "attn_implementation=eager", "3", "1", "bf16",
           "torchtitan" },

@@ -182,6 +182,27 @@ static void test_recompute(void **state) {
         { "checkpoints saved each 500 steps", "" },
         { "AC power, full load", "" },
         { "no activation checkpointing on A100, full activation checkpointing on V100", "" },
+        { "gradient checkpointing disabled", "none" },
+        { "disabled gradient checkpointing", "none" },
+        { "we don't use gradient checkpointing", "none" },
+        { "activation checkpointing isn't on", "none" },
+        { "activation checkpointing (none)", "none" },
+        { "gradient checkpointing = 0", "none" },
+        { "full AC disabled", "none" },
+        { "no AC", "none" },
+        { "AC: full", "full" },
+        { "w/o recompute", "none" },
+        { "activation_checkpoint.mode=none", "none" },
+        { "activation checkpointing: n/a", "" },
+        { "no flash attention and gradient checkpointing on", "full" },
+        { "not only flash attention but also gradient checkpointing", "full" },
+        { "OOM without gradient checkpointing", "" },
+        { "gradient checkpointing not optional", "" },
+        { "instead of full recompute we use selective", "" },
+        { "could have used gradient checkpointing but there was enough memory", "" },
+        { "the other run used full recompute", "" },
+        { "activation checkpointing on the vision encoder only", "" },
+        { "checkpointing every 500 steps to disk", "" },
         { "", "" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -209,6 +230,12 @@ static void test_attention(void **state) {
         { "flash memory", "" },
         { "eager steps", "" },
         { "FAQ", "" },
+        { "flash attention off", "naive" },
+        { "flash_attention: no", "naive" },
+        { "flash attention not used", "naive" },
+        { "attn_implementation=eager", "naive" },
+        { "attention 2x faster than naive attention", "" },
+        { "unfused attention crashed, so fused", "" },
         { "", "" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -232,6 +259,11 @@ static void test_zero_stage(void **state) {
         { "ZeRO-2 and ZeRO-3", -1 },
         { "zero 10 times", -1 },
         { "sharding 2 ways", -1 },
+        { "DeepSpeed stage 3", 3 },
+        { "deepspeed z3", 3 },
+        { "ZeRO-3 off", -1 },
+        { "FSDP NO_SHARD", 0 },
+        { "full_shard auto_wrap", 3 },
         { "FSDP2", -1 },
         { "", -1 },
     };
@@ -269,6 +301,13 @@ static void test_kernels(void **state) {
         { "flash-attn compiled from source", KERNELS_UNSAID },
         { "compile time excluded", KERNELS_UNSAID },
         { "compiled loss", KERNELS_UNSAID },
+        { "isn't compiled", KERNELS_NOT_COMPILED },
+        { "the eager run was 20 % slower", KERNELS_UNSAID },
+        { "3 % over eager", KERNELS_UNSAID },
+        { "compared to no compile 12 % faster", KERNELS_UNSAID },
+        { "no compile errors seen", KERNELS_UNSAID },
+        { "no compile of the optimizer", KERNELS_UNSAID },
+        { "compile broke so we ran eager", KERNELS_EAGER },
         { "", KERNELS_UNSAID },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -295,6 +334,9 @@ static void test_bf16_weights(void **state) {
         { "weights fetched over NIC, activations bf16", false },
         { "weights in fp32, gradients bf16", false },
         { "bf16 mixed precision", false },
+        { "model loaded in bf16", true },
+        { "weights are not in bf16", false },
+        { "weights in bf16 would diverge", false },
         { "", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -318,6 +360,11 @@ static void test_framework(void **state) {
         { "faster than Megatron-LM", "megatron lm", false },
         { "not Transformers", "transformers", false },
         { "transformer layers", "transformers", false },
+        { "not using DeepSpeed", "deepspeed", false },
+        { "FSDP (DeepSpeed OOMed)", "deepspeed", false },
+        { "DDP does not fit, so FSDP", "ddp", false },
+        { "DDP does not fit, so FSDP", "fsdp", true },
+        { "full fine-tune (LoRA was 2x faster)", "lora", false },
         { "", "transformers", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
