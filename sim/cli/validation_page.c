@@ -114,7 +114,7 @@ static const char last_columns[] =
     "| lora_rank, lora_targets | adapters beside the frozen language model or diffusion "
     "transformer: columns between their "
     "two matrices, and linear layers as in `model.lora` with semicolons between; a model or note "
-    "that says LoRA stands for both |\n"
+    "that says LoRA stands for both, one of \"all linear layers\" for the latter |\n"
     "| outcome | `ok`, or `oom` for a run that did not fit |\n"
     "| stack | software stack and year (\"NeMo 25.04\", \"megatron-core-2024\"), a path to a file "
     "of yours (`my/stacks/nemo-2025.json`, as `ballast calibrate fit --steps` writes it), or "

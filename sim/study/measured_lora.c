@@ -101,6 +101,11 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
                                        "scripts have it");
         return;
     }
+    if (measured_says_framework(row->run.notes, "all linear")) {
+        cJSON_AddItemToArray(targets, cJSON_CreateString("all-linear"));
+        measured_row_note(row, "lora_targets: all-linear, as its notes say");
+        return;
+    }
     const bool megatron = strcmp(row->backend, "megatron-lm") == 0;
     cJSON_AddItemToArray(targets, cJSON_CreateString(megatron ? "linear_qkv" : "q_proj"));
     if (!megatron) cJSON_AddItemToArray(targets, cJSON_CreateString("v_proj"));
