@@ -98,6 +98,7 @@ static void test_passing_words(void **state) {
         { "pytorch-2025", "a page", "FSDP2, autocast bf16, torch.compile", "", "1", "bf16",
           "pytorch-fsdp2" },
         { "hf-trainer-2025", "a page", "ZeRO-3", "", "1", "bf16", "hf-deepspeed-2025" },
+        { "alpa-2022", "a page", "", "0", "2", "fp16", "megatron-2022" },
         { "torchtitn", "a page", "", "3", "1", "bf16", "torchtitan" },
         { "torchtitan-2025", "a page", "30% faster than eager", "3", "1", "bf16", "torchtitan" },
         { "torchtitan-2025", "a page", "attn_implementation=eager", "3", "1", "bf16",
