@@ -303,20 +303,28 @@ static bool denied(const char *text, const char *at) {
     return false;
 }
 
-/* "packing false", "packing: off", "liger_kernel=False", "fp8_dpa=0", "liger disabled" */
-static bool switched_off(const char *after) {
-    static const char *const signs[] = { "false", "off", "disabled", "none", "no", "0",
-                                         "not used" };
-    static const char *const rest[] = { "_kernels", "_kernel", " kernels", " kernel" };
-    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
-        if (strncasecmp(after, rest[i], strlen(rest[i])) == 0) after += strlen(rest[i]);
-    after += strspn(after, " :=");
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
-        const size_t length = strlen(signs[i]);
-        if (strncasecmp(after, signs[i], length) == 0 && !isalnum((unsigned char)after[length]))
+static bool begins_with(const char *text, const char *const *signs) {
+    for (; *signs != NULL; signs++) {
+        const size_t length = strlen(*signs);
+        if (strncasecmp(text, *signs, length) == 0 && !isalnum((unsigned char)text[length]) &&
+            text[length] != '.')
             return true;
     }
     return false;
+}
+
+/* "packing false", "packing: off", "liger_kernel=False", "fp8_dpa=0", "liger disabled"; not "FSDP no
+ * recomputation" nor "liger 0.5". */
+static bool switched_off(const char *after) {
+    static const char *const signs[] = { "false", "off", "disabled", "not used", NULL };
+    static const char *const values[] = { "none", "no", "0", NULL };
+    static const char *const rest[] = { "_kernels", "_kernel", " kernels", " kernel" };
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
+        if (strncasecmp(after, rest[i], strlen(rest[i])) == 0) after += strlen(rest[i]);
+    const size_t length = strspn(after, " :=");
+    const bool set = memchr(after, ':', length) != NULL || memchr(after, '=', length) != NULL;
+    after += length;
+    return begins_with(after, signs) || (set && begins_with(after, values));
 }
 
 /* Whether the text holds the word by itself, denied or not. */

@@ -143,6 +143,13 @@ static void test_text_says(void **state) {
         { "LoRA: off", false },
         { "LoRA=false, else the same", false },
         { "LoRA offloads", true },
+        { "use_lora_kernel=False", false },
+        { "LoRA disabled", false },
+        { "LoRA not used", false },
+        { "lora: no", false },
+        { "lora=0", false },
+        { "LoRA 0.5", true }, /* a version */
+        { "LoRA no dropout", true },
         { "DoRA instead of LoRA", false },
         { "faster than LoRA", false },
         { "LoRA instead of all weights", true },
