@@ -7,6 +7,7 @@
 
 static bool ends_clause(const char *at) {
     if (strchr(",;()[]{}\n", *at) != NULL) return true;
+    if ((*at == '+' || *at == '/') && isspace((unsigned char)at[1])) return true;
     return *at == '.' && (at[1] == '\0' || isspace((unsigned char)at[1]));
 }
 
@@ -81,20 +82,24 @@ bool clause_starts(const struct clause *clause, int i, const char *const *words)
 
 bool clause_is_unclear(const struct clause *clause) {
     static const char *const words[] = {
-        "could",       "would",  "might",   "should",  "may",      "try",      "tried",
-        "trying",      "todo",   "other",   "another", "earlier",  "previous", "compared",
-        "comparison",  "slower", "faster",  "than",    "vs",       "versus",   "unlike",
-        "instead",     "beats",  "errors",  "error",   "optional", "fit",      "fits",
-        "oom",         "oomed",  "ooms",    "cannot",  "needed",   "needs",    "required",
-        "necessary",   "crash",  "crashed", "broke",   "fails",    "failed",   "disk",
-        "saved",       "saving", "save",    "diverge", "diverges", "unknown",  "unstated",
-        "unspecified", NULL
+        "could",    "would",   "might",    "should",      "try",       "tried",    "trying",
+        "todo",     "other",   "another",  "earlier",     "previous",  "compared", "comparison",
+        "slower",   "faster",  "than",     "vs",          "versus",    "unlike",   "instead",
+        "beats",    "errors",  "error",    "optional",    "oom",       "oomed",    "ooms",
+        "cannot",   "needed",  "needs",    "required",    "necessary", "crash",    "crashed",
+        "broke",    "fails",   "failed",   "disk",        "saved",     "saving",   "diverge",
+        "diverges", "unknown", "unstated", "unspecified", NULL
     };
+    static const char *const purposes[] = { "fit", "fits", "save", NULL }; /* "to save memory" */
+    for (int i = 0; i < clause->count; i++)
+        if (clause_is_one_of(clause->tokens[i], purposes) &&
+            strcmp(clause_token(clause, i - 1), "to") != 0)
+            return true;
     return clause_mentions(clause, words);
 }
 
-static const char *const nothing[] = { "off", "disabled", "disable", "none",
-                                       "no",  "false",    "0",       NULL };
+static const char *const nothing[] = { "off",   "disabled", "disable", "none",  "no",
+                                       "false", "0",        "null",    "never", NULL };
 
 /* "(none)" behind the clause. */
 static bool emptied_behind(const char *rest) {
@@ -108,7 +113,8 @@ static bool denied_ahead(const struct clause *clause, int first) {
                                            "nothing", "neither",  "nor",       "isn",     "wasn",
                                            "aren",    "weren",    "don",       "didn",    "doesn",
                                            "disable", "disabled", "disabling", NULL };
-    static const char *const stops[] = { "and", "but", "with", "so", "then", "plus", "also", NULL };
+    static const char *const stops[] = { "and",  "but", "with",   "so", "then", "plus",
+                                         "also", "on",  "thanks", "by", "for",  NULL };
     enum { REACH = 5 };
     for (int k = first - 1; k >= 0 && k >= first - REACH; k--) {
         const char *token = clause->tokens[k];
@@ -122,9 +128,10 @@ static bool denied_ahead(const struct clause *clause, int first) {
 }
 
 enum polarity clause_polarity(const struct clause *clause, int first, int last, const char *rest) {
-    static const char *const filling[] = { "is",     "was",     "are",    "were",    "set",
-                                           "to",     "be",      "kernel", "kernels", "mode",
-                                           "enable", "enabled", NULL };
+    static const char *const filling[] = { "is",      "was",      "are",         "were",
+                                           "set",     "to",       "be",          "kernel",
+                                           "kernels", "mode",     "enable",      "enabled",
+                                           "turned",  "switched", "granularity", NULL };
     static const char *const contracted[] = { "isn",  "wasn", "aren",  "weren",
                                               "didn", "don",  "doesn", NULL };
     static const char *const told[] = { "stated",    "seen",   "said",  "given",

@@ -48,6 +48,14 @@ static void set_recompute(struct measured_row *row, const char *kind) {
     row->recompute = kind;
 }
 
+/* Its recipes keep activations on the host rather than run blocks again. */
+static bool offloads(const struct measured_row *row) {
+    return row->out->stack->offloads_to_fit && row->zero_stage >= 2 && row->pp == 1 &&
+           row->vision == NULL;
+}
+
+/* Stacks whose recipes offload are those of NVIDIA's published runs, which recompute nothing that they
+ * do not say. */
 void measured_row_recompute(struct measured_row *row) {
     const char *usual = row->recompute;
     const bool none = strcmp(usual, "none") == 0;
@@ -66,14 +74,13 @@ void measured_row_recompute(struct measured_row *row) {
 }
 
 void measured_row_offload(struct measured_row *row) {
-    const struct stack *stack = row->out->stack;
     const int64_t layers = row->run.layers;
     if (row->run.offload_blocks >= 0) {
         set_blocks(row->out, row->run.offload_blocks);
         return;
     }
-    if (!stack->offloads_to_fit || row->zero_stage < 2 || row->pp > 1 || row->vision != NULL ||
-        strcmp(row->recompute, "full") == 0 || row->recompute_layers > 0 || fits_with(row, 0))
+    if (!offloads(row) || strcmp(row->recompute, "full") == 0 || row->recompute_layers > 0 ||
+        fits_with(row, 0))
         return;
     int64_t less = 0, enough = layers - 1; /* blocks that do not suffice, and that do */
     if (!fits_with(row, enough)) {
@@ -90,5 +97,5 @@ void measured_row_offload(struct measured_row *row) {
     set_blocks(row->out, enough);
     row->out->offload_chosen = true;
     measured_row_note(row, "offload_blocks: %ld, the fewest by which it fits, as recipes of %s",
-                      (long)enough, stack->name);
+                      (long)enough, row->out->stack->name);
 }

@@ -131,7 +131,9 @@ static const char *parallel_of_notes(const char *notes) {
         if (measured_says_framework(notes, *word)) return "fsdp";
     for (const char *const *word = shards; *word != NULL; word++)
         if (measured_says_framework(notes, *word)) return "fsdp";
-    return measured_says_framework(notes, "ddp") ? "ddp" : NULL;
+    const bool ddp = measured_says_framework(notes, "ddp") ||
+                     measured_says_framework(notes, "distributeddataparallel");
+    return ddp ? "ddp" : NULL;
 }
 
 /* The stage that the row has, or that its name or notes say; -1: none. */
@@ -253,7 +255,9 @@ static const char *framework_of_notes(const char *notes) {
     static const char *const known[][2] = {
         { "transformers", "transformers" },
         { "hf trainer", "transformers" },
-        { "run_clm", "transformers" },
+        { "run clm", "transformers" },
+        { "face trainer", "transformers" },
+        { "huggingface trainer", "transformers" },
         { "trl", "transformers" },
         { "megatron core", "megatron-core" },
         { "mcore", "megatron-core" },

@@ -117,10 +117,10 @@ int64_t measured_count_tiles(struct measured_row *row);
 int64_t measured_image_merge(const struct measured_row *row);
 /* The shipped encoders, by name, with commas between. */
 const char *measured_encoder_names(const struct measured_context *context);
-/* measured_fit.c. More recomputation than is usual where nothing is said and the run would not fit
- * otherwise; what the finished document of the row keeps in host memory. Both may simulate. */
-void measured_row_recompute(struct measured_row *row);
+/* measured_fit.c. What the finished document of the row keeps in host memory; then more recomputation
+ * than is usual where nothing is said and the run would not fit otherwise. Both may simulate. */
 void measured_row_offload(struct measured_row *row);
+void measured_row_recompute(struct measured_row *row);
 /* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide or an
  * encoder goes before them. */
 void measured_row_stages(struct measured_row *row);

@@ -26,43 +26,65 @@ static const char *flash_word(int version) {
     return words[version];
 }
 
-/* The kernel that token i speaks of and its last token; NULL: none. */
-static const char *kernel_at(const struct clause *clause, int i, int *last) {
+/* The kernel that token i speaks of, its last token, and whether it names a version; NULL: none. */
+static const char *kernel_at(const struct clause *clause, int i, int *last, bool *versioned) {
     static const char *const attention[] = { "attention", "attn", NULL };
     static const char *const written_out[] = { "unfused",      "naive", "materialised",
                                                "materialized", "eager", "normal",
                                                "vanilla",      "plain", NULL };
     const char *token = clause_token(clause, i), *next = clause_token(clause, i + 1);
+    const bool one = strcmp(token, "flashattention") == 0 || strcmp(token, "flashattn") == 0;
+    const bool two = strcmp(token, "flash") == 0 && clause_is_one_of(next, attention);
     *last = i;
-    if (strcmp(token, "flashattention") == 0 || strcmp(token, "flashattn") == 0)
-        return flash_word(version_after(clause, i));
-    if (strncmp(token, "fa", 2) == 0 && strlen(token) == 3 && token[2] >= '1' && token[2] <= '3')
+    *versioned = false;
+    if (one || two) {
+        const int version = version_after(clause, i + two);
+        *versioned = version > 0;
+        *last = i + two + *versioned;
+        return flash_word(version);
+    }
+    if (strncmp(token, "fa", 2) == 0 && strlen(token) == 3 && token[2] >= '1' && token[2] <= '3') {
+        *versioned = true;
         return flash_word(token[2] - '0');
+    }
+    if (strcmp(token, "sdpa") == 0) return "flash";
     if (clause_is_one_of(token, written_out) && is(clause, i - 1, "implementation")) return "naive";
     *last = i + 1;
-    if (strcmp(token, "flash") == 0 && clause_is_one_of(next, attention))
-        return flash_word(version_after(clause, i + 1));
     if (clause_is_one_of(token, written_out) && clause_is_one_of(next, attention)) return "naive";
     return clause_is_one_of(token, attention) && clause_is_one_of(next, written_out) ? "naive"
                                                                                      : NULL;
 }
 
+/* The more exact of two names of one kernel; NULL: two kernels. */
+static const char *both_kernels(const char *a, const char *b) {
+    if (a[0] == '\0' || strcmp(a, b) == 0) return b;
+    const bool flash = strncmp(a, "flash", 5) == 0 && strncmp(b, "flash", 5) == 0;
+    if (!flash || (a[5] != '\0' && b[5] != '\0')) return NULL;
+    return a[5] != '\0' ? a : b;
+}
+
+/* Who denies FlashAttention and names no other fused kernel writes scores out; a version that is
+ * denied leaves the others. */
 const char *measured_says_attention(const char *text) {
     const char *found = "";
+    bool denied = false;
     struct clause clause;
     while (clause_next(&text, &clause))
         for (int i = 0; i < clause.count; i++) {
             int last;
-            const char *kernel = kernel_at(&clause, i, &last);
-            const enum polarity polarity =
-                kernel != NULL ? clause_polarity(&clause, i, last, text) : POLARITY_UNCLEAR;
-            const bool naive = kernel != NULL && strcmp(kernel, "naive") == 0;
-            if (polarity == POLARITY_UNCLEAR || (naive && polarity == POLARITY_DENIED)) continue;
-            if (polarity == POLARITY_DENIED) kernel = "naive";
-            if (found[0] != '\0' && strcmp(found, kernel) != 0) return "";
-            found = kernel;
+            bool versioned;
+            const char *kernel = kernel_at(&clause, i, &last, &versioned);
+            if (kernel == NULL) continue;
+            const enum polarity polarity = clause_polarity(&clause, i, last, text);
+            const bool fused = strcmp(kernel, "naive") != 0, sdpa = is(&clause, i, "sdpa");
+            /* "flash_attention_2: false" is the option, "no FA3" the version */
+            if (polarity == POLARITY_DENIED)
+                denied = denied || (fused && !sdpa && (!versioned || last > i));
+            if (polarity != POLARITY_SAID) continue;
+            found = both_kernels(found, kernel);
+            if (found == NULL) return "";
         }
-    return found;
+    return found[0] == '\0' && denied ? "naive" : found;
 }
 
 /* ---- recomputation ---- */
@@ -76,12 +98,15 @@ static bool speaks_of_recompute(const struct clause *clause, int i) {
                                          "recomputation", "recomputing",    "checkpointing",
                                          "remat",         "rematerialized", NULL };
     static const char *const short_words[] = { "checkpoint", "ckpt", NULL };
-    static const char *const states[] = { "async",   "asynchronous", "distributed",
-                                          "storage", "steps",        "hours",
-                                          "encoder", "tower",        NULL };
+    static const char *const parts[] = { "encoder", "tower", "storage", NULL };
+    static const char *const saves[] = { "async", "asynchronous", "distributed", "sharded", NULL };
+    static const char *const times[] = { "steps", "hours", "epochs", "minutes", NULL };
+    static const char *const every[] = { "every", "each", NULL };
     static const char *const kinds[] = { "full", "selective", NULL };
     const char *token = clause_token(clause, i), *before = clause_token(clause, i - 1);
-    if (clause_mentions(clause, states)) return false;
+    if (clause_mentions(clause, parts) || clause_is_one_of(before, saves) ||
+        (clause_mentions(clause, times) && clause_mentions(clause, every)))
+        return false;
     if (strcmp(token, "ac") == 0)
         return clause_is_one_of(before, kinds) ||
                clause_is_one_of(clause_token(clause, i + 1), kinds) ||
@@ -100,7 +125,7 @@ static const char *recompute_kind(const struct clause *clause, int i, const char
                                          "layers", "blocks", "on",    "yes",     "true", NULL };
     const enum polarity polarity = clause_polarity(clause, i, i, rest);
     if (polarity == POLARITY_UNCLEAR) return NULL;
-    if (polarity == POLARITY_DENIED) return "none";
+    if (polarity == POLARITY_DENIED) return clause_mentions(clause, parts) ? NULL : "none";
     const bool flag = is(clause, i, "recompute") && is(clause, i + 1, "activations");
     if (flag || clause_mentions(clause, parts)) return "selective";
     const bool all = clause_mentions(clause, whole) || clause_mentions(clause, activations);
@@ -141,7 +166,7 @@ static int64_t stage_at(const struct clause *clause, int i, int *last) {
     *last = i + 1;
     if (strcmp(token, "zero") == 0 && digit(clause_token(clause, i + 1)) >= 0)
         return digit(clause_token(clause, i + 1));
-    if (strcmp(token, "stage") == 0 && clause_mentions(clause, engines))
+    if (strcmp(token, "stage") == 0 && clause_is_one_of(clause_token(clause, i - 1), engines))
         return digit(clause_token(clause, i + 1));
     if (clause_starts(clause, i, full)) return 3;
     if (clause_starts(clause, i, none)) return 0;
@@ -171,9 +196,9 @@ int64_t measured_says_zero_stage(const char *text) {
 
 static enum measured_kernels kernels_at(const struct clause *clause, int i, const char *rest) {
     static const char *const compile[] = { "compile", "compiled", "compilation", NULL };
-    static const char *const others[] = { "flash",    "flashattention", "source",
-                                          "time",     "excluded",       "included",
-                                          "excludes", "optimizer",      NULL };
+    static const char *const others[] = { "source",   "time",      "excluded", "included",
+                                          "excludes", "optimizer", NULL };
+    static const char *const parts[] = { "attn", "attention", "flashattention", NULL };
     static const char *const attention[] = { "attention",    "attn",   "attentions", "sdpa",
                                              "softmax",      "scores", "mask",       "fallback",
                                              "materialised", NULL };
@@ -187,7 +212,7 @@ static enum measured_kernels kernels_at(const struct clause *clause, int i, cons
                                                                       : KERNELS_EAGER;
     }
     if (!clause_is_one_of(clause_token(clause, i), compile) || clause_mentions(clause, others) ||
-        is(clause, i + 1, "loss"))
+        is(clause, i + 1, "loss") || clause_is_one_of(clause_token(clause, i - 1), parts))
         return KERNELS_UNSAID;
     switch (clause_polarity(clause, i, i, rest)) {
     case POLARITY_SAID:

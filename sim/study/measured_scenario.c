@@ -287,8 +287,8 @@ void measured_scenario_make(const struct measured_context *context, const struct
     measured_row_stages(&row);
     if (measured_names_no_stack(run)) /* the one whose name filled blanks is not simulated */
         out->stack = measured_no_stack();
-    measured_row_recompute(&row);
     measured_row_offload(&row);
+    measured_row_recompute(&row);
 }
 
 static struct execution *execute(const struct scenario_options *options,

@@ -96,6 +96,10 @@ static void test_recompute(void **state) {
         { GPT "2048,a100-80g-sxm,8,8,128,128,bf16,,flash,megatron-core,ok,1,no recomputation\n",
           "none", false },
         { GPT "2048,a100-80g-sxm,8,8,1,8,bf16,,flash,megatron-core,ok,1,full AC\n", "full", false },
+        /* by recipes that offload rather than recompute */
+        { "a,s,GPT,24,8192,32768,64,50304,4096,h100-80g-sxm,16,2,8,64,bf16,,flash,nemo-2025,ok,1,"
+          "\n",
+          "none", false },
         /* nothing makes it fit */
         { GPT "2048,a100-80g-sxm,8,1,2048,16384,bf16,,flash,megatron-core,ok,1,\n", "none", false },
     };

@@ -203,6 +203,17 @@ static void test_recompute(void **state) {
         { "the other run used full recompute", "" },
         { "activation checkpointing on the vision encoder only", "" },
         { "checkpointing every 500 steps to disk", "" },
+        { "gradient checkpointing turned off", "none" },
+        { "activation checkpointing never used", "none" },
+        { "recompute_granularity: null", "none" },
+        { "gradient checkpointing to save memory", "full" },
+        { "gradient checkpointing to fit", "full" },
+        { "run of May 2025 with full activation checkpointing", "full" },
+        { "no TP + gradient checkpointing", "full" },
+        { "distributed training with gradient checkpointing", "full" },
+        { "100 steps with full activation checkpointing", "full" },
+        { "distributed checkpointing", "" },
+        { "full recompute, no selective recompute", "full" },
         { "", "" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -236,6 +247,15 @@ static void test_attention(void **state) {
         { "attn_implementation=eager", "naive" },
         { "attention 2x faster than naive attention", "" },
         { "unfused attention crashed, so fused", "" },
+        { "flash_attention_2: false", "naive" },
+        { "FlashAttention 2 disabled", "naive" },
+        { "flash attention turned off", "naive" },
+        { "SDPA, no flash-attn", "flash" },
+        { "no FA3", "" },
+        { "FlashAttention-2 (no FA3)", "flash-2" },
+        { "flash attention by flash-attn 2.6", "flash-2" },
+        { "no padding thanks to flash-attn", "flash" },
+        { "without packing on FlashAttention-2", "flash-2" },
         { "", "" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -264,6 +284,9 @@ static void test_zero_stage(void **state) {
         { "ZeRO-3 off", -1 },
         { "FSDP NO_SHARD", 0 },
         { "full_shard auto_wrap", 3 },
+        { "LLaVA stage 1 with DeepSpeed ZeRO-2", 2 },
+        { "LLaVA stage 2 with deepspeed zero3", 3 },
+        { "DeepSpeed SFT stage 1", -1 },
         { "FSDP2", -1 },
         { "", -1 },
     };
@@ -308,6 +331,8 @@ static void test_kernels(void **state) {
         { "no compile errors seen", KERNELS_UNSAID },
         { "no compile of the optimizer", KERNELS_UNSAID },
         { "compile broke so we ran eager", KERNELS_EAGER },
+        { "torch.compile and FlashAttention-2", KERNELS_COMPILED },
+        { "torch.compile turned off", KERNELS_NOT_COMPILED },
         { "", KERNELS_UNSAID },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -365,6 +390,8 @@ static void test_framework(void **state) {
         { "DDP does not fit, so FSDP", "ddp", false },
         { "DDP does not fit, so FSDP", "fsdp", true },
         { "full fine-tune (LoRA was 2x faster)", "lora", false },
+        { "Hugging Face Trainer", "face trainer", true },
+        { "run_clm.py", "run clm", true },
         { "", "transformers", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
