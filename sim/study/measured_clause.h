@@ -1,7 +1,7 @@
 /* measured_clause.h - clauses of what a source writes of a measured run.
  *
- * A clause ends at a comma, a semicolon, a bracket or a full stop before a space. Its tokens are runs of
- * letters and digits, in small letters; what is longer than CLAUSE_TOKENS is cut.
+ * A clause ends at a comma, a semicolon, a bracket or a full stop before a space. Its tokens are
+ * runs of letters and digits, in small letters; what is longer than CLAUSE_TOKENS is cut.
  *
  *     struct clause clause;
  *     while (clause_next(&text, &clause))
@@ -35,8 +35,8 @@ bool clause_set_to_nothing(const struct clause *clause, int at);
 /* It compares, supposes, or tells of another run or of what went wrong. */
 bool clause_is_unclear(const struct clause *clause);
 
-/* What the clause makes of its tokens first..last; `rest` is the text behind it. "without X", "X off", "X (none)"
- * deny; "X not stated" and clauses that are unclear do neither. */
+/* What the clause makes of its tokens first..last; `rest` is the text behind it. "without X",
+ * "X off", "X (none)" deny; "X not stated" and clauses that are unclear do neither. */
 enum polarity { POLARITY_UNCLEAR, POLARITY_SAID, POLARITY_DENIED };
 enum polarity clause_polarity(const struct clause *clause, int first, int last, const char *rest);
 

@@ -54,8 +54,8 @@ static bool offloads(const struct measured_row *row) {
            row->vision == NULL;
 }
 
-/* Stacks whose recipes offload are those of NVIDIA's published runs, which recompute nothing that they
- * do not say. */
+/* Stacks whose recipes offload are those of NVIDIA's published runs, which recompute nothing that
+ * they do not say. */
 void measured_row_recompute(struct measured_row *row) {
     const char *usual = row->recompute;
     const bool none = strcmp(usual, "none") == 0;

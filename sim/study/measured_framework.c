@@ -131,9 +131,13 @@ static const char *parallel_of_notes(const char *notes) {
         if (measured_says_framework(notes, *word)) return "fsdp";
     for (const char *const *word = shards; *word != NULL; word++)
         if (measured_says_framework(notes, *word)) return "fsdp";
-    const bool ddp = measured_says_framework(notes, "ddp") ||
-                     measured_says_framework(notes, "distributeddataparallel");
-    return ddp ? "ddp" : NULL;
+    return measured_says_ddp(notes) ? "ddp" : NULL;
+}
+
+/* Which of its data-parallel engines ran, as named, else as the notes say; NULL: neither. */
+static const char *said_engine(const struct told *told) {
+    const char *named = parallel(told->name);
+    return named != NULL ? named : parallel_of_notes(told->notes);
 }
 
 /* The stage that the row has, or that its name or notes say; -1: none. */
@@ -143,10 +147,9 @@ static int64_t stage(const struct measured_run *run) {
     return named >= 0 ? named : measured_says_zero_stage(run->notes);
 }
 
-/* Which of its data-parallel engines ran: as named, as the notes say, else by what is sharded. */
+/* As said, else by what is sharded. */
 static const char *engine(const struct told *told, int64_t zero_stage) {
-    const char *word = parallel(told->name);
-    if (word == NULL) word = parallel_of_notes(told->notes);
+    const char *word = said_engine(told);
     return word != NULL ? word : zero_stage <= 0 ? "ddp" : "deepspeed";
 }
 
@@ -177,8 +180,7 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
 /* torch.compile came in March 2023, with PyTorch 2.0. */
 static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
     const bool autocast = says(told, "autocast") || says(told, "amp");
-    const char *by =
-        parallel(told->name) != NULL ? parallel(told->name) : parallel_of_notes(told->notes);
+    const char *by = said_engine(told);
     const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
     const bool whole = stage(run) == 0 || (stage(run) < 0 && !sharded);
     if (is_eager(told)) {

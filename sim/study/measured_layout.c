@@ -80,10 +80,7 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct stack *stack = row->out->stack;
     const int64_t named = measured_zero_stage(r->stack);
     int64_t said = measured_says_zero_stage(r->notes);
-    if (said < 0 && strcmp(stack->backend, "fsdp") == 0 &&
-        (measured_says_framework(r->notes, "ddp") ||
-         measured_says_framework(r->notes, "distributeddataparallel")))
-        said = 0;
+    if (said < 0 && strcmp(stack->backend, "fsdp") == 0 && measured_says_ddp(r->notes)) said = 0;
     row->zero_stage = r->zero_stage >= 0 ? r->zero_stage
                       : named >= 0       ? named
                       : said >= 0        ? said

@@ -3,8 +3,8 @@
  *     if (measured_says_offload(run->notes)) skip(row);                // weights or optimizer in host memory
  *     type = measured_reduce_type(run->notes);                          // "fp32", "bf16", "" or NULL
  *
- * Clauses are those of measured_clause.h. What stands behind "no",
- * "without", "than" and the like is denied, and so is an option that is set to "none", "false" or 0.
+ * Clauses are those of measured_clause.h. What stands behind "no", "without", "than" and the like
+ * is denied, and so is an option that is set to "none", "false" or 0.
  */
 #ifndef BALLAST_MEASURED_SAID_H
 #define BALLAST_MEASURED_SAID_H
@@ -37,9 +37,11 @@ enum measured_kernels measured_says_kernels(const char *text);
 /* Whether weights are bf16, without fp32 copies ("weights, gradients and states bf16", "pure bf16"). */
 bool measured_says_bf16_weights(const char *text);
 
-/* Whether it names a framework ("transformers", "hf trainer"), in small letters and at most two words, as
- * what trains: not by its tokenizer, a checkpoint, a container or in a comparison. */
+/* Whether it names a framework ("transformers", "hf trainer"), in small letters and at most two
+ * words, as what trains: not by its tokenizer, a checkpoint, a container or in a comparison. */
 bool measured_says_framework(const char *text, const char *name);
+/* Whether it names PyTorch's DistributedDataParallel so, which shards nothing. */
+bool measured_says_ddp(const char *text);
 
 /* Whether it says "main gradients in bf16", or in fp16, as beside --fp16: two bytes each, which
  * Megatron-LM then reduces so. */

@@ -152,8 +152,8 @@ static int64_t digit(const char *token) {
     return token[0] >= '0' && token[0] <= '3' && token[1] == '\0' ? token[0] - '0' : -1;
 }
 
-/* "ZeRO-3", "z3", "zero3", "ZeRO stage 2", "sharding stage 2", "FULL_SHARD" at token i, with its last
- * token; -1: none. */
+/* "ZeRO-3", "z3", "zero3", "ZeRO stage 2", "sharding stage 2", "FULL_SHARD" at token i, with its
+ * last token; -1: none. */
 static int64_t stage_at(const struct clause *clause, int i, int *last) {
     static const char *const engines[] = { "zero", "sharding", "deepspeed", "config", "ds", NULL };
     static const char *const full[] = { "full", "shard", NULL },
@@ -175,17 +175,13 @@ static int64_t stage_at(const struct clause *clause, int i, int *last) {
 }
 
 int64_t measured_says_zero_stage(const char *text) {
-    static const char *const none[] = { "no", "shard", NULL };
     int64_t found = -1;
     struct clause clause;
     while (clause_next(&text, &clause))
         for (int i = 0; i < clause.count; i++) {
             int last;
             const int64_t stage = stage_at(&clause, i, &last);
-            if (stage < 0) continue;
-            const bool says = clause_starts(&clause, i, none) ||
-                              clause_polarity(&clause, i, last, text) == POLARITY_SAID;
-            if (!says) continue;
+            if (stage < 0 || clause_polarity(&clause, i, last, text) != POLARITY_SAID) continue;
             if (found >= 0 && found != stage) return -1;
             found = stage;
         }
@@ -287,4 +283,9 @@ bool measured_says_framework(const char *text, const char *name) {
                 clause_polarity(&clause, i, i + count - 1, text) == POLARITY_SAID)
                 return true;
     return false;
+}
+
+bool measured_says_ddp(const char *text) {
+    return measured_says_framework(text, "ddp") ||
+           measured_says_framework(text, "distributeddataparallel");
 }
