@@ -11,8 +11,8 @@
 #include "costmodel/step_band.h"
 #include "sim/base/output_draft.h"
 #include "sim/cli/validation_page.h"
-#include "sim/study/stack_fit.h"
-#include "sim/study/validation.h"
+#include "sim/study/measured/stack_fit.h"
+#include "sim/study/measured/validation.h"
 
 static const char *const *split_ids(struct arena *arena, const char *text) {
     if (text == NULL) return NULL;

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "sim/cli/cli.h"
-#include "sim/study/benchmark.h"
+#include "sim/study/bench/benchmark.h"
 
 struct bench_options {
     int64_t repeats;

@@ -1,7 +1,7 @@
 /* cmd_merge.c - the databases of a sweep's shards become one. */
 #include "sim/cli/cli.h"
 #include "sim/cli/stop_watch.h"
-#include "sim/study/sweep.h"
+#include "sim/study/sweep/sweep.h"
 
 static bool merge_one(struct store *into, const char *path, int64_t *rows, struct error *err) {
     struct store *from = store_open(path, DB_READ, err);

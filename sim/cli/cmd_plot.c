@@ -8,7 +8,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/study/search_progress.h"
-#include "sim/study/validation.h"
+#include "sim/study/measured/validation.h"
 
 struct plot_options {
     const char *output, *db, *sweep, *x, *y;

@@ -7,7 +7,7 @@
 #include "results/plot_scatter.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/stop_watch.h"
-#include "sim/study/sensitivity.h"
+#include "sim/study/reproduce/sensitivity.h"
 
 struct reproduce_options {
     const char *db, *plot, *pictures;

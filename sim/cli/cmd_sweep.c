@@ -4,8 +4,8 @@
 #include <string.h>
 #include "sim/cli/stop_watch.h"
 #include "sim/cli/sweep_print.h"
-#include "sim/study/sweep_lock.h"
-#include "sim/study/sweep_team.h"
+#include "sim/study/sweep/sweep_lock.h"
+#include "sim/study/sweep/sweep_team.h"
 
 struct sweep_cli_options {
     const char *db, *shard;

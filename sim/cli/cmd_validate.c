@@ -7,7 +7,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/stop_watch.h"
 #include "sim/cli/validation_page.h"
-#include "sim/study/validation.h"
+#include "sim/study/measured/validation.h"
 
 struct validate_options {
     const char *db, *plot, *scenario;

@@ -3,7 +3,7 @@
 #define BALLAST_SIM_CLI_SWEEP_PRINT_H
 
 #include "sim/cli/cli.h"
-#include "sim/study/sweep_decision.h"
+#include "sim/study/sweep/sweep_decision.h"
 
 double sweep_rate(const struct sweep *sweep); /* raced configurations per second */
 cJSON *json_sweep(struct sweep *sweep);

@@ -4,7 +4,7 @@
 #define BALLAST_SIM_CLI_VALIDATION_PAGE_H
 
 #include "sim/cli/cli.h"
-#include "sim/study/validation.h"
+#include "sim/study/measured/validation.h"
 
 enum shipped_rows {
     ROWS_DEVELOPMENT, /* calibrate/measured/runs: what factors and bands are made of is among them */

@@ -15,12 +15,16 @@ BEGIN {
     law["sim/replay"]    = law["sim/step"] " sim/step"
     law["results"]       = law["sim/replay"] " sim/replay"
     law["sim/study"]     = law["results"] " results"
+    studies = " sim/study"
+    law["sim/study/sweep"] = law["sim/study/reproduce"] = law["sim/study/measured"] = law["sim/study"] studies
+    law["sim/study/bench"] = law["sim/study/sweep"] " sim/study/sweep"
+    studies = studies " sim/study/sweep sim/study/reproduce sim/study/measured sim/study/bench"
     law["calibrate/fit"] = "sim/base costmodel"
-    law["sim/cli"]       = law["sim/study"] " sim/study calibrate/fit sim"
+    law["sim/cli"]       = law["sim/study"] studies " calibrate/fit sim"
     law["sim"]           = law["sim/cli"] " sim/cli" # sim/ballast.h, the public interface
     law["calibrate/bench"] = "calibrate/fit" # gpu_name.h alone: both sides name GPUs alike
     # Tests that see the whole program but its command line.
-    law["tests"]         = law["sim/study"] " sim/study calibrate/fit calibrate/bench"
+    law["tests"]         = law["sim/study"] studies " calibrate/fit calibrate/bench"
 
     # A program that cannot go on says so itself.
     speaks["sim/base/error.c"] = speaks["sim/base/arena.c"] = 1
@@ -48,6 +52,8 @@ function complain(message) {
 # The folder of the law that a path belongs to; "" outside the law.
 function folder_of(path, parts) {
     split(path, parts, "/")
+    if (path ~ /^sim\/study\/[^\/]*\//) return "sim/study/" parts[3]
+    if (path ~ /^tests\/unit\/study\/[^\/]*\//) return "sim/study/" parts[4]
     if (parts[1] == "sim") return path ~ /^sim\/[^\/]*$/ ? "sim" : "sim/" parts[2]
     if (parts[1] == "calibrate") return "calibrate/" parts[2]
     if (parts[1] == "costmodel" || parts[1] == "results") return parts[1]

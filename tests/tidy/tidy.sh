@@ -2,8 +2,8 @@
 # tidy.sh [ROOT] - the house rules that a machine can check, on every C and CUDA file below ROOT.
 #
 #   - the dependency law: base < costmodel < {engine, model, data} < layout < policy < scenario
-#     < step < replay < results < study < cli; calibrate/fit sees base and costmodel only; a unit
-#     test sees what its folder sees
+#     < step < replay < results < study < {sweep, reproduce, measured of study} < bench of study
+#     < cli; calibrate/fit sees base and costmodel only; a unit test sees what its folder sees
 #   - includes of our own files name them by their path from the root
 #   - a stem names one thing in the whole tree
 #   - tests/unit/<folder>/test_<stem>.c tests a file <stem> of that folder

@@ -1,0 +1,597 @@
+/* measured_document.c - the scenario of a completed row, section by section. */
+#include <math.h>
+#include <string.h>
+#include "costmodel/generation.h"
+#include "costmodel/hardware.h"
+#include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_said.h"
+#include "sim/study/measured/measured_words.h"
+
+static bool is_encoder(const struct measured_run *r) {
+    return strcmp(r->modality, "encoder") == 0;
+}
+
+/* Models of the GPT family, encoders and diffusion transformers have biases, norms with means and
+ * learned positions beside their activation. */
+static bool is_like_gpt(const struct measured_run *r) {
+    return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 ||
+           is_encoder(r);
+}
+
+/* A note that something is as it usually is. */
+static void note_usual(struct measured_row *row, const char *what, const char *ffn) {
+    if (is_encoder(&row->run))
+        measured_row_note(row, "%s, as usual in encoders", what);
+    else
+        measured_row_note(row, "%s, as usual with %s", what, ffn);
+}
+
+void measured_add_shape(cJSON *module, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *ffn = r->ffn[0] != '\0' ? r->ffn : "swiglu";
+    cJSON_AddNumberToObject(module, "layer_count", (double)r->layers);
+    cJSON_AddNumberToObject(module, "hidden", (double)r->hidden);
+    cJSON_AddNumberToObject(module, "ffn_hidden", (double)r->ffn_hidden);
+    cJSON_AddNumberToObject(module, "heads", (double)r->heads);
+    cJSON_AddNumberToObject(module, "kv_heads", (double)measured_given(r->kv_heads, r->heads));
+    cJSON_AddNumberToObject(module, "head_dim",
+                            (double)measured_given(r->head_dim, r->hidden / r->heads));
+    cJSON_AddStringToObject(module, "ffn", ffn);
+    if (r->ffn[0] == '\0') measured_row_note(row, "ffn: %s", ffn);
+    const bool says_norm = strcmp(r->norm, "layer") == 0 || strcmp(r->norm, "rms") == 0;
+    const char *norm = says_norm ? r->norm : is_like_gpt(r) ? "layer" : "rms";
+    cJSON_AddStringToObject(module, "norm", norm);
+    if (!says_norm) note_usual(row, arena_format(row->context->arena, "norm: %s", norm), ffn);
+    if (r->kv_heads < 1) measured_row_note(row, "kv_heads: as many as heads");
+    if (r->head_dim < 1) measured_row_note(row, "head_dim: hidden / heads");
+    if (r->qk_norm[0] != '\0') cJSON_AddStringToObject(module, "qk_norm", r->qk_norm);
+    if (is_like_gpt(r)) cJSON_AddStringToObject(module, "qkv_bias", "all");
+    cJSON_AddBoolToObject(module, "linear_bias", is_like_gpt(r));
+}
+
+/* An encoder of images by its name, over no more than ImageNet's 21,841 classes. */
+static bool is_classifier(const struct measured_run *r) {
+    enum { MOST_CLASSES = 21841 };
+    static const char *const names[] = {
+        "vit", "deit", "swin", "beit", "mae", "eva", "dino", "dit"
+    };
+    if (!is_encoder(r) || r->vocab > MOST_CLASSES) return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (measured_text_says(r->model, names[i])) return true;
+    return false;
+}
+
+/* What reads an image as one token is contrastive. */
+static bool has_head(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    if (r->head[0] != '\0') return strcmp(r->head, "none") != 0;
+    const bool classifier = is_classifier(r);
+    if (row->pools)
+        measured_row_note(row, "head: none, because an image is one token");
+    else if (classifier)
+        measured_row_note(row, "head: none, as of a classifier of images");
+    return !row->pools && !classifier;
+}
+
+static void add_language(cJSON *definition, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const bool gpt = is_like_gpt(r);
+    cJSON *language = cJSON_AddObjectToObject(definition, "language");
+    cJSON_AddStringToObject(language, "name", "measured model");
+    cJSON_AddStringToObject(language, "role", "language");
+    measured_add_shape(language, row);
+    cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
+    if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
+    const bool headed = has_head(row);
+    const bool tied = measured_model_is_tied(row->context, r, gpt);
+    if (tied && !gpt && headed) measured_row_note(row, "embeddings: the head's are the tokens'");
+    cJSON_AddBoolToObject(language, "tied_embeddings", tied && headed);
+    if (is_encoder(r)) cJSON_AddBoolToObject(language, "bidirectional", true);
+    /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
+    const bool naive = strcmp(row->attention, "naive") == 0;
+    const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);
+    cJSON_AddBoolToObject(language, "dropout", dropout);
+    if (dropout && r->dropout < 0) note_usual(row, "dropout: on", r->ffn);
+    cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
+    if (!headed) cJSON_AddBoolToObject(language, "headless", true);
+    cJSON_AddStringToObject(language, "source", "row of measured runs");
+}
+
+/* LLaVA's connector, and pixel shuffle where the encoder's family has it; what makes an image one
+ * token, as CLIP's text tower reads it here, averages its patches and is one linear layer. */
+static void add_vision(cJSON *model, cJSON *definition, struct measured_row *row) {
+    if (row->vision_own_side) {
+        cJSON *vision = cJSON_AddObjectToObject(definition, "vision");
+        cJSON_AddStringToObject(vision, "module", row->vision);
+        cJSON_AddNumberToObject(vision, "image_size", (double)row->vision_side);
+    } else {
+        cJSON_AddStringToObject(definition, "vision", row->vision);
+    }
+    cJSON *connector = cJSON_AddObjectToObject(definition, "connector");
+    const int64_t merge = measured_image_merge(row);
+    cJSON_AddNumberToObject(connector, "merge", (double)merge);
+    cJSON_AddStringToObject(connector, "inner", row->pools ? "none" : "language");
+    if (row->pools) cJSON_AddBoolToObject(connector, "pool", true);
+    cJSON_AddBoolToObject(connector, "norm", merge > 1);
+    cJSON_AddStringToObject(connector, "source", "row of measured runs: two linear layers");
+    cJSON *frozen = cJSON_AddArrayToObject(model, "frozen");
+    static const char *const roles[] = { "vision", "connector", "language" };
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strstr(row->run.frozen, roles[i]) != NULL)
+            cJSON_AddItemToArray(frozen, cJSON_CreateString(roles[i]));
+}
+
+static void add_model(cJSON *root, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *name = r->model[0] != '\0' ? r->model : "measured model";
+    cJSON *model = cJSON_AddObjectToObject(root, "model");
+    cJSON_AddStringToObject(model, "name", name);
+    cJSON *definition = cJSON_AddObjectToObject(model, "definition");
+    cJSON_AddStringToObject(definition, "name", name);
+    cJSON_AddStringToObject(definition, "source", "row of measured runs");
+    if (measured_is_diffusion(r)) {
+        measured_add_decoder(definition, row);
+        if (measured_has_lora(r)) measured_add_lora(model, row);
+        return;
+    }
+    add_language(definition, row);
+    if (row->vision != NULL) add_vision(model, definition, row);
+    if (measured_has_lora(r)) measured_add_lora(model, row);
+}
+
+static void add_constant(cJSON *samples, const char *key, double value) {
+    cJSON *what = cJSON_AddObjectToObject(samples, key);
+    cJSON_AddStringToObject(what, "distribution", "constant");
+    cJSON_AddNumberToObject(what, "value", value);
+}
+
+/* Steps of a shipped data set: enough for the mean step within 1 %. */
+enum { DATASET_STEPS = 500 };
+
+/* Every image is one tile, however large, unless it is cut. */
+static void add_dataset(cJSON *root, struct measured_row *row) {
+    cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
+    cJSON_AddStringToObject(dataset, "name", row->dataset);
+    if (row->anyres) {
+        cJSON_AddStringToObject(dataset, "tiling", "anyres-unpadded");
+    } else if (strcmp(row->dataset, "llava-665k") == 0) {
+        cJSON_AddStringToObject(dataset, "tiling", "internvl");
+        cJSON_AddNumberToObject(dataset, "max_tiles", 1);
+    }
+    cJSON *simulate = cJSON_AddObjectToObject(root, "simulate");
+    cJSON_AddNumberToObject(simulate, "iterations", DATASET_STEPS);
+}
+
+static void add_samples(cJSON *root, struct measured_row *row) {
+    if (row->dataset != NULL) {
+        add_dataset(root, row);
+        return;
+    }
+    cJSON *dataset = cJSON_AddObjectToObject(root, "dataset");
+    cJSON_AddStringToObject(dataset, "name", "fixed length");
+    cJSON *samples = cJSON_AddObjectToObject(dataset, "definition");
+    cJSON_AddStringToObject(samples, "name", "fixed length");
+    cJSON_AddStringToObject(samples, "description", "samples of one length");
+    cJSON_AddStringToObject(samples, "kind", "distribution");
+    cJSON_AddNumberToObject(samples, "sample_count", (double)row->global_batch);
+    cJSON_AddNumberToObject(samples, "seed", 1);
+    const bool diffusion = measured_is_diffusion(&row->run);
+    if (diffusion) add_constant(samples, "clip_ms", (double)row->language_tokens);
+    add_constant(samples, "vision_tiles", (double)row->tiles);
+    add_constant(samples, "language_tokens",
+                 (double)(diffusion ? row->run.text_len : row->language_tokens));
+}
+
+/* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU; a
+ * ConnectX-8 of 800 a GPU stands in DGX B300 (its user guide) and in the trays of GB300 NVL72
+ * (NVIDIA's enterprise reference architecture). */
+static double usual_nic_Gbit_per_s(const char *hardware) {
+    if (strncmp(hardware, "v100", 4) == 0) return 50;
+    if (strncmp(hardware, "gh200", 5) == 0) return 200; /* Alps, JUPITER */
+    if (strstr(hardware, "b300") != NULL) return 800;
+    return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0 ? 200 : 400;
+}
+
+/* NVIDIA's boards of four A100, H100, H200 or GH200 link each GPU to the three others, without a
+ * switch (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue
+ * 392), and those of eight V100 form a cube mesh. 0: a switch. */
+static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
+    static const char *const boards[] = { "a100", "h100", "h200", "gh200" };
+    if (strstr(hardware, "pcie") != NULL || strstr(hardware, "nvl") != NULL) return 0;
+    if (strncmp(hardware, "v100", 4) == 0 && gpus_per_node == 8) return 8;
+    for (size_t i = 0; i < sizeof boards / sizeof boards[0]; i++)
+        if (strncmp(hardware, boards[i], strlen(boards[i])) == 0 && gpus_per_node == 4) return 4;
+    return 0;
+}
+
+/* What no column has: how fast the machine's collectives are beside its NICs. */
+static void add_machine(cJSON *cluster, struct measured_row *row,
+                        const struct known_machine *machine) {
+    const struct cluster_network *network = &machine->preset.network;
+    if (network->fabric != NULL) {
+        cJSON_AddStringToObject(cluster, "fabric", network->fabric);
+        measured_row_note(row, "fabric: %s, as in %s", network->fabric, machine->name);
+        return;
+    }
+    cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", network->nic_efficiency_fraction);
+    measured_row_note(row, "nic_efficiency_fraction: %g, as in %s",
+                      network->nic_efficiency_fraction, machine->name);
+}
+
+static void add_cluster(cJSON *root, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *hardware = row->out->hardware;
+    cJSON *cluster = cJSON_AddObjectToObject(root, "cluster");
+    cJSON_AddStringToObject(cluster, "hardware", hardware);
+    cJSON_AddNumberToObject(cluster, "gpu_count", (double)r->gpu_count);
+    int64_t node = r->gpus_per_node;
+    struct error unread = { 0 }; /* which the scenario tells */
+    if (node < 1 &&
+        !hardware_node_gpus(row->context->arena, row->context->directory, hardware, &node, &unread))
+        node = 1;
+    const int64_t built = node < r->gpu_count ? node : r->gpu_count,
+                  mesh = mesh_gpus(row->out->gpu, node);
+    node = hardware_node_share(node, r->gpu_count, row->tp);
+    if (r->gpus_per_node < 1)
+        measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
+    else if (node != built)
+        measured_row_note(row, "gpus_per_node: %ld, so that the nodes are alike", (long)node);
+    cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
+    if (mesh > 0) cJSON_AddNumberToObject(cluster, "nvlink_mesh_gpus", (double)mesh);
+    /* The NIC hangs on the PCIe switch of two of the eight GPUs of a V100 server, so one end of a
+     * ring reaches it through the CPU: 9.24 of 12.5 GB/s, or 6.12 (NVIDIA/nccl issue 371). */
+    if (mesh == 8) cJSON_AddNumberToObject(cluster, "nic_efficiency_fraction", 0.74);
+    const bool stated = !isnan(r->nic_Gbit_per_s_per_gpu), several = node < r->gpu_count;
+    const struct known_machine *machine = several ? measured_known_machine(row) : NULL;
+    const double usual = machine != NULL ? machine->preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9
+                                         : usual_nic_Gbit_per_s(row->out->gpu),
+                 rate = stated ? r->nic_Gbit_per_s_per_gpu : usual;
+    if (!stated && several)
+        measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as %s %s", rate,
+                          machine != NULL ? "in" : "usual with",
+                          machine != NULL ? machine->name : hardware);
+    if (rate > SCENARIO_MOST_NIC_Gbit_per_s && several)
+        measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g is more than any GPU has: of a node?",
+                          rate);
+    cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
+    if (machine != NULL) add_machine(cluster, row, machine);
+    /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
+    const bool as_machine = machine != NULL && rate == usual && r->nics_per_node < 1;
+    const double shared = as_machine ? (double)machine->preset.network.nics_per_node
+                                     : fmax(1, floor((double)node * rate / 100));
+    if (r->nics_per_node > 0 || as_machine || rate < 100)
+        cJSON_AddNumberToObject(cluster, "nics_per_node",
+                                r->nics_per_node > 0 ? (double)r->nics_per_node : shared);
+    if (r->nics_per_node < 1 && !as_machine && rate < 100 && several)
+        measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
+}
+
+static void add_layout(cJSON *root, struct measured_row *row) {
+    cJSON *layout = cJSON_AddObjectToObject(root, "layout");
+    cJSON_AddStringToObject(layout, "backend", row->backend);
+    cJSON_AddStringToObject(layout, "stack", row->out->layout_stack);
+    cJSON_AddNumberToObject(layout, "tp", (double)row->tp);
+    cJSON_AddBoolToObject(layout, "sp", row->sp);
+    cJSON_AddNumberToObject(layout, "pp", (double)row->pp);
+    cJSON_AddNumberToObject(layout, "vpp", (double)row->vpp);
+    cJSON_AddNumberToObject(layout, "cp", (double)row->cp);
+    cJSON_AddNumberToObject(layout, "dp", (double)row->dp);
+    cJSON_AddNumberToObject(layout, "zero_stage", (double)row->zero_stage);
+    if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);
+    const struct measured_run *r = &row->run;
+    const struct stack *stack = row->out->stack;
+    cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
+                          measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
+    cJSON_AddBoolToObject(layout, "overlap_parameter_gather",
+                          measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
+    const bool tensor = measured_run_overlaps(r, "tensor", stack->overlap_tensor && row->sp);
+    if (tensor || (stack->overlap_tensor && row->tp > 1))
+        cJSON_AddBoolToObject(layout, "tp_overlap", tensor);
+    if (r->overlap[0] == '\0' && r->gpu_count > 1)
+        measured_row_note(row, "overlap: as %s", stack->name);
+}
+
+/* A number of layers that no even division gives, but two more would: embedding and head then count
+ * as a layer each, so the first and the last stage have one block less (Megatron-LM's
+ * account_for_embedding and account_for_loss_in_pipeline_split, Llama 3's 126; Megatron-DeepSpeed's
+ * partition method "type:transformer|embedding", BLOOM's 70 and its trial's 106). Otherwise
+ * DeepSpeed fills stage after stage: 78 blocks on 12 stages are eleven times 7 and one (BLOOM's
+ * trials). */
+static void add_partition(cJSON *policy, struct measured_row *row) {
+    const int64_t parts = row->pp * row->vpp, layers = row->run.layers;
+    if (row->pp == 1 || row->vision != NULL || measured_is_diffusion(&row->run) ||
+        layers % parts == 0)
+        return;
+    const bool ends_count = (layers + 2) % parts == 0;
+    const int64_t share = ends_count ? (layers + 2) / parts : (layers + parts - 1) / parts;
+    const bool fills =
+        strcmp(row->backend, "megatron-deepspeed") == 0 && layers - share * (parts - 1) > 0;
+    if (!ends_count && !fills) return;
+    measured_row_note(row, ends_count ? "embedding and head count as a layer each"
+                                      : "stages are filled one after another");
+    cJSON *partition = cJSON_AddObjectToObject(policy, "partition");
+    cJSON_AddStringToObject(partition, "name", "manual");
+    cJSON *blocks = cJSON_AddArrayToObject(partition, "blocks");
+    for (int64_t part = 0; part < parts; part++) {
+        const bool first = part == 0, last = part == parts - 1;
+        const int64_t count = ends_count ? share - (first || last)
+                              : last     ? layers - share * (parts - 1)
+                                         : share;
+        cJSON_AddItemToArray(blocks, cJSON_CreateNumber((double)count));
+    }
+}
+
+#define USUAL_DROPOUT 0.1
+
+enum precision measured_precision(const struct measured_run *run) {
+    if (strcmp(run->precision, "fp8") == 0) return PRECISION_FP8;
+    return strcmp(run->precision, "fp4") == 0 ? PRECISION_FP4 : PRECISION_BF16;
+}
+
+struct stack_run measured_stack_run(const struct measured_run *run) {
+    return (struct stack_run){ .gpus = (double)run->gpu_count,
+                               .step_s = run->iter_time_s,
+                               .layers = fmax((double)run->layers, 0),
+                               .hidden = fmax((double)run->hidden, 0) };
+}
+
+const char *measured_fp8_recipe(const struct measured_run *run) {
+    static const char *const signs[][2] = {
+        { "delayed scaling", "delayed" },
+        { "current scaling", "tensorwise" },
+        { "tensorwise", "tensorwise" },
+        { "fp8_cs", "tensorwise" },
+        { "rowwise", "rowwise" },
+        { "blockwise", "blockwise" },
+        { "mxfp8", "mxfp8" },
+        { "fp8_mx", "mxfp8" },
+    };
+    if (run->fp8_recipe[0] != '\0') return run->fp8_recipe;
+    const char *found = "";
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        if (!measured_text_says(run->notes, signs[i][0]) ||
+            measured_text_denies(run->notes, signs[i][0]))
+            continue;
+        if (found[0] != '\0' && strcmp(found, signs[i][1]) != 0) return "";
+        found = signs[i][1];
+    }
+    return found;
+}
+
+static void add_fp8_recipe(cJSON *training, struct measured_row *row) {
+    const char *recipe = measured_fp8_recipe(&row->run);
+    if (recipe[0] == '\0') return;
+    if (strcmp(row->run.precision, "fp8") != 0) {
+        if (row->run.fp8_recipe[0] != '\0')
+            measured_row_note(row, "fp8_recipe: %s is not read, the run is not in fp8", recipe);
+        return;
+    }
+    const enum gpu_generation generation = gpu_generation_of(row->out->gpu);
+    if (strcmp(recipe, "mxfp8") == 0 && generation != GENERATION_BLACKWELL &&
+        generation != GENERATION_UNKNOWN) {
+        measured_row_note(row, "fp8_recipe: mxfp8 is not for %s, taken as usual", row->out->gpu);
+        return;
+    }
+    if (row->run.fp8_recipe[0] == '\0')
+        measured_row_note(row, "fp8_recipe: %s, as its notes say", recipe);
+    cJSON_AddStringToObject(training, "fp8_recipe", recipe);
+}
+
+/* The cell's, or what the notes say behind the option's name: "--exp-avg-dtype bf16",
+ * "exp_avg_dtype=torch.bfloat16". */
+static const char *type_said(const struct measured_row *row, const char *column, const char *cell) {
+    if (cell[0] != '\0') return cell;
+    struct arena *arena = row->context->arena;
+    const char *notes = measured_plain(arena, row->run.notes),
+               *name = measured_plain(arena, column);
+    const char *at = strstr(notes, name);
+    if (at == NULL) return "";
+    at += strlen(name);
+    at += strspn(at, "-=:\"'");
+    const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789.");
+    char *text = arena_format(arena, "%.*s", (int)length, at);
+    for (size_t end = strlen(text); end > 0 && text[end - 1] == '.'; end--) /* of the sentence */
+        text[end - 1] = '\0';
+    const char *word = measured_word(arena, column, text);
+    return word != NULL ? word : "";
+}
+
+static bool is_narrow(const char *type) {
+    return type[0] != '\0' && strcmp(type, "fp32") != 0;
+}
+
+static void add_type(cJSON *training, struct measured_row *row, const char *column,
+                     const char *cell, const char *otherwise) {
+    const char *said = type_said(row, column, cell), *type = said[0] != '\0' ? said : otherwise;
+    if (!is_narrow(type)) return;
+    if (cell[0] == '\0') measured_row_note(row, "%s: %s, as its notes say", column, type);
+    cJSON_AddStringToObject(training, column, type);
+}
+
+/* Of "moments in bf16" or "bf16 moments" the type; "" where the notes do not name one. */
+static const char *type_of(struct arena *arena, const char *notes, const char *what) {
+    static const char *const types[] = { "bf16", "fp16", "fp8" };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (measured_text_says(notes, arena_format(arena, "%s in %s", what, types[i])) ||
+            measured_text_says(notes, arena_format(arena, "%s %s", types[i], what)))
+            return types[i];
+    return "";
+}
+
+enum said { SAID_NOT, SAID_ON, SAID_OFF };
+
+static enum said optimizer_said(const char *notes) {
+    static const char *const names[] = { "precision-aware optimizer", "precision aware optimizer",
+                                         "precision_aware_optimizer", "precision-aware-optimizer" };
+    enum said said = SAID_NOT;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (measured_text_denies(notes, names[i])) return SAID_OFF;
+        if (measured_text_says(notes, names[i])) said = SAID_ON;
+    }
+    return said;
+}
+
+/* Of Megatron-core, by its column, a type in one of the others, or the notes; those that name no
+ * type but say "moments in bf16" mean both. */
+static void add_precision_aware(cJSON *training, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const bool narrow = is_narrow(type_said(row, "exp_avg_dtype", r->exp_avg_dtype)) ||
+                        is_narrow(type_said(row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype)) ||
+                        is_narrow(type_said(row, "main_grads_dtype", r->main_grads_dtype));
+    const enum said noted = optimizer_said(r->notes);
+    const bool on = r->precision_aware_optimizer >= 0
+                        ? r->precision_aware_optimizer == 1
+                        : noted == SAID_ON || (noted == SAID_NOT && narrow);
+    if (!on) {
+        if (narrow)
+            measured_row_note(row, "precision_aware_optimizer: off, so the types of its states "
+                                   "are not read");
+        return;
+    }
+    if (strcmp(row->backend, "megatron-lm") != 0 || row->zero_stage != 1) {
+        measured_row_note(row, "precision_aware_optimizer: that of Megatron-core with ZeRO-1, "
+                               "not simulated here");
+        return;
+    }
+    if (r->precision_aware_optimizer < 0)
+        measured_row_note(row, "precision_aware_optimizer: as %s",
+                          noted == SAID_ON ? "its notes say" : "the types of its states say");
+    cJSON_AddBoolToObject(training, "precision_aware_optimizer", true);
+    const char *moment = type_of(row->context->arena, r->notes, "moments");
+    add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
+    add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
+    const char *gradients = measured_says_short_main_gradients(r->notes) ? "bf16" : "";
+    if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
+        add_type(training, row, "main_grads_dtype", r->main_grads_dtype, gradients);
+    else if (is_narrow(r->main_grads_dtype))
+        measured_row_note(row, "main_grads_dtype: %s goes with training in bf16, taken as fp32",
+                          r->main_grads_dtype);
+}
+
+/* By the column, the stack's name or the notes. The precision-aware optimizer's main_grads_dtype
+ * says it by itself. */
+static void add_reduce_dtype(cJSON *training, struct measured_row *row, const char *precision) {
+    const struct measured_run *r = &row->run;
+    const char *type = r->reduce_dtype, *by = NULL;
+    if (type[0] == '\0') {
+        const cJSON *main_grads = cJSON_GetObjectItemCaseSensitive(training, "main_grads_dtype");
+        if (main_grads != NULL) return;
+        by = "stack";
+        type = measured_reduce_type(r->stack);
+        if (type != NULL && type[0] == '\0') {
+            by = "notes";
+            type = measured_reduce_type(r->notes);
+        }
+        if (type != NULL && type[0] == '\0' && strcmp(row->backend, "megatron-lm") == 0 &&
+            measured_says_short_main_gradients(r->notes))
+            type = "bf16";
+    }
+    if (type == NULL) {
+        measured_row_note(row, "reduce_dtype: its %s say fp32 and bf16, taken as usual", by);
+        return;
+    }
+    if (type[0] == '\0' || strcmp(type, "usual") == 0) return;
+    const bool wide = strcmp(precision, "fp16") == 0 || strcmp(precision, "fp32") == 0;
+    if (wide && strcmp(type, "bf16") == 0) {
+        measured_row_note(row, "reduce_dtype: bf16 goes with training in bf16, fp8 or fp4, taken "
+                               "as usual");
+        return;
+    }
+    if (by != NULL)
+        measured_row_note(row, "reduce_dtype: %s, as its %s", type,
+                          strcmp(by, "stack") == 0 ? "stack says" : "notes say");
+    cJSON_AddStringToObject(training, "reduce_dtype", type);
+}
+
+static void add_training(cJSON *root, struct measured_row *row) {
+    const char *precision = row->run.precision;
+    if (precision[0] == '\0') { /* Volta's tensor cores know no bf16 */
+        precision = strncmp(row->out->gpu, "v100", 4) == 0 ? "fp16" : "bf16";
+        measured_row_note(row, "precision: %s", precision);
+    }
+    cJSON *training = cJSON_AddObjectToObject(root, "training");
+    cJSON *global = cJSON_AddObjectToObject(training, "global_batch"),
+          *micro = cJSON_AddObjectToObject(training, "micro_batch");
+    cJSON_AddNumberToObject(global, "samples", (double)row->global_batch);
+    cJSON_AddNumberToObject(micro, "samples", (double)row->micro_batch);
+    cJSON_AddStringToObject(training, "attention", row->attention);
+    if (row->run.dropout >= 0) { /* the usual probability: kernels do not tell one from another */
+        const bool hidden = row->run.dropout > 0, attention = row->run.dropout == 1;
+        cJSON_AddNumberToObject(training, "hidden_dropout", hidden ? USUAL_DROPOUT : 0);
+        cJSON_AddNumberToObject(training, "attention_dropout", attention ? USUAL_DROPOUT : 0);
+    }
+    if (row->run.deterministic[0] != '\0')
+        cJSON_AddStringToObject(training, "deterministic", row->run.deterministic);
+    cJSON_AddStringToObject(training, "precision", precision);
+    add_fp8_recipe(training, row);
+    add_precision_aware(training, row);
+    add_reduce_dtype(training, row, precision);
+    cJSON *policy = cJSON_AddObjectToObject(root, "policy");
+    if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
+        cJSON_AddStringToObject(policy, "schedule", "gpipe");
+    add_partition(policy, row);
+    if (row->by_modality) {
+        cJSON *batching = cJSON_AddObjectToObject(policy, "batching");
+        cJSON_AddStringToObject(batching, "name", "length-group");
+        cJSON_AddStringToObject(batching, "variant", "modality");
+    }
+    if (row->recompute_layers < 0) {
+        cJSON_AddStringToObject(policy, "recompute", row->recompute);
+        return;
+    }
+    /* The format counts layers of the model; a stage has its share. */
+    const int64_t parts = row->pp * row->vpp;
+    cJSON *recompute = cJSON_AddObjectToObject(policy, "recompute");
+    cJSON_AddStringToObject(recompute, "name", "uniform");
+    cJSON_AddNumberToObject(recompute, "blocks_per_stage",
+                            (double)((row->recompute_layers + parts - 1) / parts));
+}
+
+static const cJSON *definition_of(const cJSON *document) {
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(document, "model");
+    return cJSON_GetObjectItemCaseSensitive(model, "definition");
+}
+
+bool measured_is_text(const cJSON *document) {
+    const cJSON *definition = definition_of(document),
+                *language = cJSON_GetObjectItemCaseSensitive(definition, "language");
+    return language != NULL && !cJSON_HasObjectItem(language, "bidirectional") &&
+           !cJSON_HasObjectItem(definition, "vision");
+}
+
+bool measured_writes_text(const cJSON *document) {
+    const cJSON *language = cJSON_GetObjectItemCaseSensitive(definition_of(document), "language");
+    return language != NULL && !cJSON_HasObjectItem(language, "bidirectional") &&
+           !cJSON_HasObjectItem(language, "headless");
+}
+
+/* What stands in for an unknown stack is one that was worth describing; most are slower. What
+ * encoders take more is that of all stacks, known or not. */
+static void add_rules(cJSON *root, struct measured_row *row) {
+    const struct step_bands *bands = row->context->bands;
+    double factor = row->context->unknown_stack_factor;
+    if (bands != NULL && !isnan(bands->encoder_factor) && !measured_writes_text(root)) return;
+    if (row->out->stack->uncalibrated && bands != NULL && factor != 1)
+        factor /= bands->uncalibrated_stack_factor; /* the stand-in has that already */
+    const bool none = strcmp(row->out->layout_stack, "none") == 0; /* nothing stands in */
+    if (row->out->known_stack || none || factor == 1) return;
+    cJSON *rule = cJSON_CreateObject();
+    cJSON_AddNumberToObject(rule, "factor", factor);
+    cJSON_AddStringToObject(
+        rule, "source",
+        "unknown_stack_factor of scenarios/bands.json: what stacks took over the "
+        "one that stood in for them");
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(root, "rules"), rule);
+}
+
+cJSON *measured_document(struct measured_row *row) {
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "name", row->out->row_id);
+    add_model(root, row);
+    add_samples(root, row);
+    add_cluster(root, row);
+    add_layout(root, row);
+    add_training(root, row);
+    add_rules(root, row);
+    return root;
+}

@@ -1,0 +1,101 @@
+/* measured_fit.c - what a run must have done to fit where its row does not say: blocks that are run
+ * again, or activations of the fewest blocks in host memory where a stack's recipes offload what
+ * does not fit. NVIDIA's own recipes of Llama 3 70B by FSDP (Megatron-Bridge
+ * scripts/performance/configs/llama) offload the fewest tens of blocks that fit by this memory
+ * model: 40 on GB200, 20 on GB300 (docs/MODEL.md, section 5).
+ */
+#include <string.h>
+
+#include "sim/study/execution.h"
+#include "sim/study/measured/measured_row.h"
+
+static void set_blocks(struct measured_scenario *scenario, int64_t blocks) {
+    cJSON *training = cJSON_GetObjectItemCaseSensitive(scenario->document, "training");
+    cJSON_DeleteItemFromObjectCaseSensitive(training, "offload_blocks");
+    if (blocks > 0) cJSON_AddNumberToObject(training, "offload_blocks", (double)blocks);
+}
+
+/* The band of memory may reach the capacity from above. A run that cannot be simulated needs
+ * nothing. */
+static bool fits(const struct measured_row *row, bool nearly) {
+    struct scenario_options options = { .directory = row->context->directory,
+                                        .stack = row->out->stack };
+    struct error err = { 0 };
+    struct execution *e = measured_scenario_run(&options, row->out, &err);
+    const bool fits = e == NULL || e->replay->verdict != VERDICT_OUT_OF_MEMORY ||
+                      (nearly && e->replay->memory_close);
+    execution_destroy(e);
+    return fits;
+}
+
+static bool fits_with(const struct measured_row *row, int64_t blocks) {
+    set_blocks(row->out, blocks);
+    return fits(row, false);
+}
+
+/* In the place of the note of what is usual. */
+static void note_recompute(struct measured_row *row) {
+    static const char column[] = "recompute: ";
+    const char *text = arena_format(row->context->arena, "%s%s, because it would not fit with less",
+                                    column, row->recompute);
+    for (int64_t i = 0; i < row->note_count; i++)
+        if (strncmp(row->out->notes[i], column, strlen(column)) == 0) row->out->notes[i] = text;
+}
+
+static void set_recompute(struct measured_row *row, const char *kind) {
+    cJSON *policy = cJSON_GetObjectItemCaseSensitive(row->out->document, "policy");
+    cJSON_ReplaceItemInObjectCaseSensitive(policy, "recompute", cJSON_CreateString(kind));
+    row->recompute = kind;
+}
+
+/* Its recipes keep activations on the host rather than run blocks again. */
+static bool offloads(const struct measured_row *row) {
+    return row->out->stack->offloads_to_fit && row->zero_stage >= 2 && row->pp == 1 &&
+           row->vision == NULL;
+}
+
+/* Stacks whose recipes offload are those of NVIDIA's published runs, which recompute nothing that
+ * they do not say. */
+void measured_row_recompute(struct measured_row *row) {
+    const char *usual = row->recompute;
+    const bool none = strcmp(usual, "none") == 0;
+    if (!row->recompute_unsaid || row->out->stack->offloads_to_fit ||
+        strcmp(row->run.outcome, "oom") == 0 || (!none && strcmp(usual, "selective") != 0) ||
+        fits(row, true))
+        return;
+    static const char *const more[] = { "selective", "full" };
+    for (size_t i = none ? 0 : 1; i < sizeof more / sizeof more[0]; i++) {
+        set_recompute(row, more[i]);
+        if (!fits(row, true)) continue;
+        note_recompute(row);
+        return;
+    }
+    set_recompute(row, usual);
+}
+
+void measured_row_offload(struct measured_row *row) {
+    const int64_t layers = row->run.layers;
+    if (row->run.offload_blocks >= 0) {
+        set_blocks(row->out, row->run.offload_blocks);
+        return;
+    }
+    if (!offloads(row) || strcmp(row->recompute, "full") == 0 || row->recompute_layers > 0 ||
+        fits_with(row, 0))
+        return;
+    int64_t less = 0, enough = layers - 1; /* blocks that do not suffice, and that do */
+    if (!fits_with(row, enough)) {
+        set_blocks(row->out, 0);
+        return;
+    }
+    while (enough - less > 1) {
+        const int64_t middle = less + (enough - less) / 2;
+        if (fits_with(row, middle))
+            enough = middle;
+        else
+            less = middle;
+    }
+    set_blocks(row->out, enough);
+    row->out->offload_chosen = true;
+    measured_row_note(row, "offload_blocks: %ld, the fewest by which it fits, as recipes of %s",
+                      (long)enough, row->out->stack->name);
+}

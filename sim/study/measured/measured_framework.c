@@ -1,0 +1,315 @@
+/* measured_framework.c - what trained, where the stack's name tells it by half or not at all.
+ *
+ * "deepspeed-2021" leaves open whose model it was, "gpt-mine" everything. What the notes and the
+ * layout say besides is put in the words that stacks have ("transformers ddp 2021"), for
+ * stack_find(). Of models that write text, as the runs are that it was tried on.
+ */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+#include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_said.h"
+#include "sim/study/measured/measured_words.h"
+
+/* Words of names that say how a model is trained, and not by whose code. */
+static bool is_general(const char *word, size_t length) {
+    static const char *const general[] = {
+        "transformers", "huggingface", "hf",       "trainer", "accelerate", "trl",  "peft",
+        "deepspeed",    "pytorch",     "torch",    "fsdp",    "ddp",        "zero", "compile",
+        "compiled",     "eager",       "autocast", "amp",     "bf",         "fp",   "liger",
+    };
+    while (length > 0 && isdigit((unsigned char)word[length - 1]))
+        length--;
+    for (size_t i = 0; i < sizeof general / sizeof general[0]; i++)
+        if (strlen(general[i]) == length && strncasecmp(word, general[i], length) == 0) return true;
+    return false;
+}
+
+/* The name's general words and numbers, or its others and numbers. */
+static const char *part_of(struct arena *arena, const char *name, bool general) {
+    char *part = arena_text(arena, name);
+    for (char *at = part; *at != '\0';) {
+        size_t length = 0;
+        while (isalnum((unsigned char)at[length]))
+            length++;
+        if (strspn(at, "0123456789") < length && is_general(at, length) != general)
+            memset(at, '-', length);
+        at += length + (at[length] != '\0');
+    }
+    return part;
+}
+
+static const struct stack *find(const struct stack_list *list, const char *name, bool divided) {
+    bool exact;
+    return stack_find(list, name, divided, &exact);
+}
+
+/* Its other words tell more than the general ones, alone or beside them ("litgpt eager"). */
+static bool names_code(struct arena *arena, const struct stack_list *list, const char *name,
+                       bool divided) {
+    return find(list, name, divided) != find(list, part_of(arena, name, true), divided) ||
+           find(list, part_of(arena, name, false), divided) != NULL;
+}
+
+/* Kernels are many frameworks' ("megatron-lm flash-attention"): the name without them, where that
+ * still tells a stack. */
+static const char *without_kernels(struct arena *arena, const struct stack_list *list,
+                                   const char *name, bool divided) {
+    static const char *const kernels[] = { "transformer-engine", "transformer engine",
+                                           "flash-attention",    "flash attention",
+                                           "flashattention",     "flash-attn",
+                                           "flash_attn" };
+    char *rest = arena_text(arena, name);
+    bool any = false;
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        char *at = strcasestr(rest, kernels[i]);
+        if (at == NULL) continue;
+        memset(at, '-', strlen(kernels[i]));
+        any = true;
+    }
+    return any && find(list, rest, divided) != NULL ? rest : name;
+}
+
+const char *measured_code(struct arena *arena, const struct stack_list *list, const char *name,
+                          bool divided) {
+    const char *plain = without_kernels(arena, list, name, divided);
+    const char *code = part_of(arena, plain, false);
+    const bool hidden =
+        find(list, plain, divided) == find(list, part_of(arena, plain, true), divided);
+    return hidden && find(list, code, divided) != NULL ? code : plain;
+}
+
+struct told {
+    const char *name, *notes;
+};
+
+static bool names(const struct told *told, const char *word) {
+    return measured_text_says(told->name, word);
+}
+
+static bool says(const struct told *told, const char *word) {
+    return names(told, word) || measured_text_says(told->notes, word);
+}
+
+static bool says_one(const char *text, const char *const *words) {
+    for (; *words != NULL; words++)
+        if (measured_text_says(text, *words)) return true;
+    return false;
+}
+
+/* The name's word goes before the notes'. */
+static enum measured_kernels kernels(const struct told *told) {
+    const enum measured_kernels named = measured_says_kernels(told->name);
+    return named != KERNELS_UNSAID ? named : measured_says_kernels(told->notes);
+}
+
+static bool is_compiled(const struct told *told) {
+    return kernels(told) == KERNELS_COMPILED;
+}
+
+static bool is_eager(const struct told *told) {
+    return kernels(told) == KERNELS_EAGER || kernels(told) == KERNELS_NOT_COMPILED;
+}
+
+bool measured_is_eager(const struct measured_run *run) {
+    const struct told told = { run->stack, run->notes };
+    return is_eager(&told);
+}
+
+static const char *const fsdp_words[] = { "fsdp", "fsdp1", "fsdp2", NULL };
+static const char *const ddp_words[] = { "ddp", "DistributedDataParallel", NULL };
+
+static const char *parallel(const char *name) {
+    if (measured_text_says(name, "deepspeed")) return "deepspeed";
+    return says_one(name, fsdp_words) ? "fsdp" : says_one(name, ddp_words) ? "ddp" : NULL;
+}
+
+static const char *parallel_of_notes(const char *notes) {
+    static const char *const shards[] = { "full shard", "grad op", "no shard", NULL };
+    if (measured_says_framework(notes, "deepspeed")) return "deepspeed";
+    for (const char *const *word = fsdp_words; *word != NULL; word++)
+        if (measured_says_framework(notes, *word)) return "fsdp";
+    for (const char *const *word = shards; *word != NULL; word++)
+        if (measured_says_framework(notes, *word)) return "fsdp";
+    return measured_says_ddp(notes) ? "ddp" : NULL;
+}
+
+/* Which of its data-parallel engines ran, as named, else as the notes say; NULL: neither. */
+static const char *said_engine(const struct told *told) {
+    const char *named = parallel(told->name);
+    return named != NULL ? named : parallel_of_notes(told->notes);
+}
+
+/* The stage that the row has, or that its name or notes say; -1: none. */
+static int64_t stage(const struct measured_run *run) {
+    const int64_t named = measured_zero_stage(run->stack);
+    if (run->zero_stage >= 0) return run->zero_stage;
+    return named >= 0 ? named : measured_says_zero_stage(run->notes);
+}
+
+/* As said, else by what is sharded. */
+static const char *engine(const struct told *told, int64_t zero_stage) {
+    const char *word = said_engine(told);
+    return word != NULL ? word : zero_stage <= 0 ? "ddp" : "deepspeed";
+}
+
+/* DeepSpeed keeps fp32 copies whatever the weights are. */
+static bool weights_are_bf16(const struct told *told) {
+    if (names(told, "deepspeed") || measured_says_framework(told->notes, "deepspeed")) return false;
+    return names(told, "bf16") || measured_says_bf16_weights(told->notes);
+}
+
+/* Only its loss, not its norms and gates. */
+static bool only_loss(const struct told *told) {
+    static const char *const words[] = { "fused head and cross entropy", "fused loss", NULL };
+    return says_one(told->notes, words);
+}
+
+static const char *of_transformers(struct arena *arena, const struct told *told,
+                                   int64_t zero_stage) {
+    const bool liger = says(told, "liger"), bf16 = weights_are_bf16(told);
+    if (is_compiled(told))
+        return liger && only_loss(told) ? "compile liger loss" : "transformers compile";
+    if (liger && !bf16)
+        return only_loss(told) ? "transformers ddp liger loss" : "transformers liger";
+    if (bf16) return liger ? "transformers-bf16-liger" : "transformers-bf16";
+    const char *by = engine(told, zero_stage);
+    return arena_format(arena, "transformers%s%s", strcmp(by, "deepspeed") == 0 ? "-" : " ", by);
+}
+
+/* torch.compile came in March 2023, with PyTorch 2.0. */
+static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
+    const bool autocast = says(told, "autocast") || says(told, "amp");
+    const char *by = said_engine(told);
+    const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
+    const bool whole = stage(run) == 0 || (stage(run) < 0 && !sharded);
+    if (is_eager(told)) {
+        if (weights_are_bf16(told)) return "pytorch eager bf16";
+        return autocast && whole ? "pytorch autocast" : "pytorch eager";
+    }
+    if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
+    if (stage(run) == 3 && measured_of_year(run, 2023)) return "hf fsdp";
+    return autocast && whole ? "pytorch autocast" : "pytorch";
+}
+
+static bool names_pytorch(const struct told *told) {
+    return names(told, "pytorch") || names(told, "torch");
+}
+
+static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
+                                            "accelerate",   "peft", NULL };
+
+/* It says both whose models run and which engine shares their gradients, or that they are compiled,
+ * which goes before. */
+static bool is_complete(const struct told *told) {
+    if (names(told, "compile")) return says_one(told->name, transformers) || names_pytorch(told);
+    if (parallel(told->name) == NULL || names(told, "liger")) return false;
+    if (names_pytorch(told)) return true;
+    return says_one(told->name, transformers) && (names(told, "bf16") || !weights_are_bf16(told));
+}
+
+/* "arXiv 2312.12391" is of 2023. */
+static int64_t paper_year(const char *text) {
+    const char *at = strcasestr(text, "arxiv");
+    if (at == NULL) return 0;
+    at += strcspn(at, "0123456789");
+    if (strspn(at, "0123456789") != 4 || at[4] != '.') return 0;
+    const int64_t year = 2000 + (at[0] - '0') * 10 + (at[1] - '0');
+    return year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX ? year : 0;
+}
+
+int64_t measured_year(const struct measured_run *run) {
+    const int64_t named = stack_name_year(run->stack);
+    return named > 0 ? named : paper_year(run->source);
+}
+
+bool measured_of_year(const struct measured_run *run, int64_t last) {
+    const int64_t year = measured_year(run);
+    return year > 0 && year <= last;
+}
+
+/* "VectorInstitute/vectorlm, a table": the repository, where its own code shards by PyTorch. */
+static const char *repository(struct arena *arena, const struct stack_list *list,
+                              const char *source, bool divided) {
+    const size_t length = strcspn(source, " ,;(");
+    const char *name = arena_format(arena, "%.*s", (int)length, source);
+    if (strchr(name, '/') == NULL || !names_code(arena, list, name, divided)) return NULL;
+    const struct stack *found = find(list, name, divided);
+    return found != NULL && strcmp(found->backend, "fsdp") == 0 ? name : NULL;
+}
+
+/* What a general name of PyTorch stands for; NULL: itself. */
+static const char *of_named_pytorch(struct arena *arena, const struct stack_list *list,
+                                    const struct measured_run *run, const struct told *told,
+                                    bool divided) {
+    const bool kind_named = measured_says_kernels(told->name) != KERNELS_UNSAID;
+    if (is_eager(told) && weights_are_bf16(told)) return "pytorch eager bf16";
+    const char *own = kind_named ? NULL : repository(arena, list, run->source, divided);
+    if (own != NULL) return is_eager(told) ? arena_format(arena, "%s eager", own) : own;
+    if (divided && !is_eager(told)) return NULL;
+    const char *found = of_pytorch(told, run);
+    const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0;
+    return complete ? NULL : found;
+}
+
+/* What the notes say trains, as stacks' names begin; NULL: none of these. */
+static const char *framework_of_notes(const char *notes) {
+    static const char *const known[][2] = {
+        { "transformers", "transformers" },
+        { "hf trainer", "transformers" },
+        { "run clm", "transformers" },
+        { "face trainer", "transformers" },
+        { "huggingface trainer", "transformers" },
+        { "trl", "transformers" },
+        { "megatron core", "megatron-core" },
+        { "mcore", "megatron-core" },
+        { "transformer engine", "megatron-core" },
+        { "megatron lm", "megatron-lm" },
+        { "megatron", "megatron-lm" },
+        { "nemo", "nemo" },
+        { "jax", "jax" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (measured_says_framework(notes, known[i][0])) return known[i][1];
+    return NULL;
+}
+
+/* A name that nobody knows: what the notes say trains, else somebody's own PyTorch if they speak of
+ * it. Names of an engine alone ("fsdp2-2025") are PyTorch's. */
+static const char *of_notes(struct arena *arena, const struct measured_run *run,
+                            const struct told *told, bool divided) {
+    static const char *const pytorch[] = { "pytorch", "torch", NULL };
+    const char *framework = framework_of_notes(run->notes);
+    const bool transformers_train = framework != NULL && strcmp(framework, "transformers") == 0;
+    if (transformers_train) return of_transformers(arena, told, stage(run));
+    if (run->stack[0] == '\0') framework = NULL;
+    if (framework != NULL && parallel(run->stack) == NULL) return framework;
+    if (divided && !is_eager(told)) return NULL;
+    if (strcmp(engine(told, 0), "deepspeed") == 0 && !divided) return "transformers-deepspeed";
+    const bool speaks = kernels(told) != KERNELS_UNSAID || says_one(run->stack, pytorch) ||
+                        parallel(run->stack) != NULL || parallel_of_notes(run->notes) != NULL ||
+                        measured_says_framework(run->notes, "pytorch") ||
+                        measured_says_framework(run->notes, "torch") || says(told, "autocast") ||
+                        says(told, "amp");
+    return speaks ? of_pytorch(told, run) : NULL;
+}
+
+const char *measured_framework(struct arena *arena, const struct stack_list *list,
+                               const struct measured_run *run, bool divided) {
+    const struct told told = { run->stack, run->notes };
+    const bool writes_text = strstr(run->modality, "text") != NULL;
+    const char *found;
+    if (!writes_text || names_code(arena, list, run->stack, divided)) return NULL;
+    if (says_one(run->stack, transformers) || names(&told, "liger"))
+        found = is_complete(&told) ? NULL : of_transformers(arena, &told, stage(run));
+    else if (names_pytorch(&told))
+        found = of_named_pytorch(arena, list, run, &told, divided);
+    else if (names(&told, "trainer") && parallel(run->stack) != NULL)
+        return NULL; /* "trainer-ddp": of Transformers, by its word */
+    else
+        found = of_notes(arena, run, &told, divided);
+    const int64_t year = measured_year(run);
+    return found == NULL || year == 0 || stack_name_year(found) > 0
+               ? found
+               : arena_format(arena, "%s %ld", found, (long)year);
+}

@@ -1,0 +1,128 @@
+/* measured_lora.c - adapters of a measured row, which sources name in words.
+ *
+ * Defaults: rank 8, beside the matrix of q, k and v as NeMo's recipes of Llama 3 in performance
+ * mode (nemo/collections/llm/recipes/llama3_8b.py), or beside q and v as PEFT for Llama
+ * (peft/utils/constants.py; LoraConfig.r); of diffusion transformers beside the four matrices of
+ * attention, as Diffusers' training scripts for Wan have it, and where video and text are joined
+ * those of either stream and of their feed-forward networks, as its script for Flux.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/arena.h"
+#include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_said.h"
+#include "sim/study/measured/measured_words.h"
+
+enum { DEFAULT_RANK = 8 };
+
+static const char *const words[] = { "LoRA", "rsLoRA", "DoRA", NULL };
+
+static bool says_lora(const char *text) {
+    for (int i = 0; words[i] != NULL; i++)
+        if (measured_text_says(text, words[i])) return true;
+    return false;
+}
+
+/* A note may name LoRA beside a run that is none. */
+static bool note_means_lora(const char *notes) {
+    static const char *const others[] = { "full fine-tuning", "full finetuning", "full parameter",
+                                          "full-parameter",   "than LoRA",       "with LoRA below",
+                                          "to LoRA",          "vs LoRA",         "versus LoRA" };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcasestr(notes, others[i]) != NULL) return false;
+    return measured_says_framework(notes, "lora") || measured_says_framework(notes, "rslora") ||
+           measured_says_framework(notes, "dora");
+}
+
+bool measured_has_lora(const struct measured_run *run) {
+    if (run->lora_rank == 0) return false;
+    return run->lora_rank > 0 || run->lora_targets[0] != '\0' || says_lora(run->model) ||
+           note_means_lora(run->notes);
+}
+
+const char *measured_quantised_lora(const struct measured_run *run) {
+    static const char *const signs[] = { "QLoRA", "Q-LoRA", "nf4", "bitsandbytes", "4-bit" };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        const bool alone = i < 2; /* the others speak of weights, adapted or not */
+        if (!alone && !measured_has_lora(run)) continue;
+        if (measured_text_says(run->model, signs[i])) return "model";
+        if (measured_text_says(run->notes, signs[i])) return "notes";
+    }
+    return NULL;
+}
+
+/* "LoRA rank 16", "LoRA of rank-16", "LoRA-r16", "LoRA (r = 16)": within the clause that names it;
+ * 0: none there. */
+static int64_t rank_in(const char *text) {
+    const char *at = strcasestr(text, "LoRA");
+    if (at == NULL) return 0;
+    at += strlen("LoRA");
+    for (const char *end = at + strcspn(at, ";."); at < end; at++) {
+        if (isalnum((unsigned char)at[-1]) && at[-1] != 'A' && at[-1] != 'a') continue;
+        const size_t length =
+            strncasecmp(at, "rank", 4) == 0 ? 4 : tolower((unsigned char)*at) == 'r';
+        if (length == 0) continue;
+        const char *number = at + length;
+        number += strspn(number, " =:-");
+        if (isdigit((unsigned char)*number)) return strtoll(number, NULL, 10);
+    }
+    return 0;
+}
+
+static void add_targets(cJSON *lora, struct measured_row *row) {
+    cJSON *targets = cJSON_AddArrayToObject(lora, "targets");
+    char *save = NULL, *list = arena_text(row->context->arena, row->run.lora_targets);
+    for (char *name = strtok_r(list, ";,+ ", &save); name != NULL;
+         name = strtok_r(NULL, ";,+ ", &save))
+        cJSON_AddItemToArray(targets, cJSON_CreateString(name));
+    if (targets->child != NULL) return;
+    if (measured_is_diffusion(&row->run)) {
+        static const char *const layers[] = { "to_q",
+                                              "to_k",
+                                              "to_v",
+                                              "to_out.0",
+                                              "add_q_proj",
+                                              "add_k_proj",
+                                              "add_v_proj",
+                                              "to_add_out",
+                                              "ff.net.0.proj",
+                                              "ff.net.2",
+                                              "ff_context.net.0.proj",
+                                              "ff_context.net.2" };
+        enum { ATTENTION = 4, EVERY = sizeof layers / sizeof layers[0] };
+        const bool joint = row->run.double_stream_blocks > 0;
+        for (int i = 0; i < (joint ? EVERY : ATTENTION); i++)
+            cJSON_AddItemToArray(targets, cJSON_CreateString(layers[i]));
+        measured_row_note(row, joint ? "lora_targets: of either stream attention and feed-forward "
+                                       "network, as Diffusers' script for Flux has it"
+                                     : "lora_targets: to_q, to_k, to_v and to_out.0, as Diffusers' "
+                                       "scripts have it");
+        return;
+    }
+    if (measured_says_framework(row->run.notes, "all linear")) {
+        cJSON_AddItemToArray(targets, cJSON_CreateString("all-linear"));
+        measured_row_note(row, "lora_targets: all-linear, as its notes say");
+        return;
+    }
+    const bool megatron = strcmp(row->backend, "megatron-lm") == 0;
+    cJSON_AddItemToArray(targets, cJSON_CreateString(megatron ? "linear_qkv" : "q_proj"));
+    if (!megatron) cJSON_AddItemToArray(targets, cJSON_CreateString("v_proj"));
+    measured_row_note(row, "lora_targets: %s",
+                      megatron ? "linear_qkv, as NeMo's recipes have it"
+                               : "q_proj and v_proj, as PEFT has it");
+}
+
+void measured_add_lora(cJSON *model, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    cJSON *lora = cJSON_AddObjectToObject(model, "lora");
+    int64_t rank = r->lora_rank > 0 ? r->lora_rank : rank_in(r->model);
+    if (rank < 1) rank = rank_in(r->notes);
+    if (rank < 1) {
+        rank = DEFAULT_RANK;
+        measured_row_note(row, "lora_rank: %ld, as NeMo's recipes and PEFT have it", (long)rank);
+    }
+    cJSON_AddNumberToObject(lora, "rank", (double)rank);
+    add_targets(lora, row);
+}

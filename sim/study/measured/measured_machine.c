@@ -1,0 +1,55 @@
+/* measured_machine.c - the network of a run on a machine that is known by name.
+ *
+ * What a source leaves unsaid, and what no column has (how much of the NICs' rate its collectives
+ * reach), comes from the machine's file in scenarios/clusters.
+ */
+#include <math.h>
+#include <string.h>
+#include "sim/base/folder_names.h"
+#include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_words.h"
+
+bool measured_machines_load(struct measured_context *context, struct error *err) {
+    int64_t count, known = 0;
+    struct arena *arena = context->arena;
+    const char **names = folder_names(arena, arena_format(arena, "%s/clusters", context->directory),
+                                      ".json", &count);
+    struct known_machine *machines = arena_array(arena, struct known_machine, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        struct cluster_preset *preset = &machines[known].preset;
+        if (!cluster_preset_read(arena, context->directory, names[i], preset, err)) return false;
+        if (preset->words[0] != '\0') machines[known++].name = names[i];
+    }
+    machines[known].name = NULL;
+    context->machines = machines;
+    return true;
+}
+
+/* `words` has semicolons between. */
+static bool says_one(struct arena *arena, const char *text, const char *words) {
+    while (*words != '\0') {
+        const size_t length = strcspn(words, ";");
+        if (measured_text_says(text, arena_format(arena, "%.*s", (int)length, words))) return true;
+        words += length;
+        words += strspn(words, "; ");
+    }
+    return false;
+}
+
+/* A run whose NICs have another rate is not on this machine, whatever its notes compare it with. */
+static bool has_its_rate(const struct measured_run *r, const struct cluster_preset *preset) {
+    const double own = preset->network.nic_bytes_per_s_per_gpu * 8 / 1e9;
+    return !(fabs(r->nic_Gbit_per_s_per_gpu / own - 1) > 0.01); /* NaN where either is silent */
+}
+
+const struct known_machine *measured_known_machine(const struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
+    const char *text = arena_format(arena, "%s; %s", r->source, r->notes);
+    for (const struct known_machine *m = row->context->machines; m->name != NULL; m++)
+        if (strcmp(m->preset.hardware, row->out->gpu) == 0 &&
+            (r->gpus_per_node < 1 || r->gpus_per_node == m->preset.network.gpus_per_node) &&
+            has_its_rate(r, &m->preset) && says_one(arena, text, m->preset.words))
+            return m;
+    return NULL;
+}

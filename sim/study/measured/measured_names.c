@@ -1,0 +1,215 @@
+/* measured_names.c - names that sources write in their own ways: GPUs, and models that say by their
+ * name what they are.
+ *
+ * A profile fits if the first part of its name is one of the source's ("NVIDIA H100 80GB HBM3":
+ * h100, 80g), and of those the one with the most parts in common.
+ */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/base/folder_names.h"
+#include "sim/study/measured/measured_parts.h"
+#include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_said.h"
+#include "sim/study/measured/measured_words.h"
+
+/* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
+ * then the module that most clusters have, SXM of 80 GB, and of H20 that of 96. */
+static int64_t likelihood(const struct measured_parts *wanted, const struct measured_parts *name) {
+    return 1000 * measured_parts_shared(name, wanted) - 10 * name->count +
+           4 * measured_parts_have(name, "sxm") + 2 * measured_parts_have(name, "80g") +
+           measured_parts_have(name, "96g");
+}
+
+/* A card in a PCIe slot has less power, and links of another kind; "NVL 72" is none. */
+static bool is_card_without_profile(const struct measured_parts *wanted,
+                                    const struct measured_parts *name) {
+    if (measured_parts_have(wanted, "pcie") && !measured_parts_have(name, "pcie")) return true;
+    return measured_parts_have(wanted, "nvl") && !measured_parts_have(wanted, "72") &&
+           !measured_parts_have(name, "nvl");
+}
+
+/* "a100, a800, h100": what the names begin with, each once; they are sorted. */
+static const char *families(struct arena *arena, const char *const *names, int64_t count) {
+    const char *text = "", *last = "";
+    for (int64_t i = 0; i < count; i++) {
+        const char *family = arena_format(arena, "%.*s", (int)strcspn(names[i], "-"), names[i]);
+        if (strcmp(family, last) == 0) continue;
+        text = arena_format(arena, "%s%s%s", text, text[0] != '\0' ? ", " : "", family);
+        last = family;
+    }
+    return text;
+}
+
+const char *measured_hardware(const struct measured_context *context, const char *wanted,
+                              const char **why_not) {
+    struct arena *arena = context->arena;
+    const struct measured_parts parts = measured_parts_of(arena, wanted);
+    int64_t count;
+    const char **names = folder_names(arena, arena_format(arena, "%s/hardware", context->directory),
+                                      ".json", &count);
+    const char *best = NULL, *alike = "";
+    int64_t best_likelihood = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const struct measured_parts name = measured_parts_of(arena, names[i]);
+        if (!measured_parts_have(&parts, name.text[0])) continue;
+        alike = arena_format(arena, "%s%s%s", alike, alike[0] != '\0' ? ", " : "", names[i]);
+        if (is_card_without_profile(&parts, &name)) continue;
+        const int64_t likely = likelihood(&parts, &name);
+        if (best != NULL && likely <= best_likelihood) continue;
+        best = names[i];
+        best_likelihood = likely;
+    }
+    *why_not = alike[0] == '\0'
+                   ? arena_format(
+                         arena,
+                         "got \"%.60s\"; no name in scenarios/hardware begins so, there are %s; a "
+                         "GPU of your own is named by its file's path",
+                         wanted, families(arena, names, count))
+                   : arena_format(arena, "got \"%.60s\"; its PCIe form has no profile, only %s",
+                                  wanted, alike);
+    return best;
+}
+
+const char *measured_machine(const struct measured_context *context, const char *usual,
+                             const char *source) {
+    struct arena *arena = context->arena;
+    const char *folder = arena_format(arena, "%s/hardware", context->directory);
+    const size_t length = strlen(usual);
+    int64_t count;
+    const char **names = folder_names(arena, folder, ".json", &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (strncmp(names[i], usual, length) != 0 || names[i][length] != '-') continue;
+        struct error ignored = { 0 };
+        struct json *json =
+            json_load(arena_format(arena, "%s/%s.json", folder, names[i]), &ignored);
+        const char *owner =
+            json == NULL ? NULL
+                         : cJSON_GetStringValue(cJSON_GetObjectItem(json_root(json), "machine_of"));
+        const bool own = owner != NULL && owner[0] != '\0' && strcasestr(source, owner) != NULL;
+        json_destroy(json);
+        if (own) return names[i];
+    }
+    return usual;
+}
+
+/* Of a part "80g"; 0: none is a size. */
+static long memory_size(const struct measured_parts *parts) {
+    for (int64_t i = 0; i < parts->count; i++) {
+        char *end;
+        const long size = strtol(parts->text[i], &end, 10);
+        if (end > parts->text[i] && strcmp(end, "g") == 0 && size > 0) return size;
+    }
+    return 0;
+}
+
+const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile) {
+    /* Beside the name of a GH200 stands the memory of its processor. */
+    static const long processors[] = { 120, 240, 480 };
+    /* B200 is sold as of 180 or 192 GB, B300 as of 270 or 288, H200 of 141 or 144. */
+    const double alike = 0.07;
+    const struct measured_parts of = measured_parts_of(arena, wanted),
+                                own = measured_parts_of(arena, profile);
+    const long size = memory_size(&of), has_size = memory_size(&own);
+    const double apart = fabs((double)(size - has_size));
+    if (size == 0 || has_size == 0 || apart <= alike * (double)has_size) return "";
+    for (size_t i = 0;
+         measured_parts_have(&own, "gh200") && i < sizeof processors / sizeof processors[0]; i++)
+        if (size == processors[i]) return "";
+    return arena_format(arena, "; its memory is %ld GB, not %ld", has_size, size);
+}
+
+bool measured_is_file(const char *wanted) {
+    const size_t length = strlen(wanted);
+    return length > 5 && strcmp(wanted + length - 5, ".json") == 0;
+}
+
+const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not) {
+    struct error err = { 0 };
+    struct json *json = json_load(path, &err);
+    const char *name =
+        json != NULL ? cJSON_GetStringValue(cJSON_GetObjectItem(json_root(json), "name")) : NULL;
+    if (name != NULL)
+        name = arena_text(arena, name);
+    else
+        *why_not = json == NULL ? arena_text(arena, err.text)
+                                : arena_format(arena, "%s has no \"name\"", path);
+    json_destroy(json);
+    return name;
+}
+
+/* ---- models ---- */
+
+/* "8x7B", "30B-A3B": experts and what of them is active. */
+static bool counts_experts(const char *plain) {
+    for (const char *at = plain; *at != '\0'; at++) {
+        const bool starts = at == plain || !isalnum((unsigned char)at[-1]);
+        if (!starts) continue;
+        const char *c = at + (*at == 'a' && at > plain);
+        const size_t digits = strspn(c, "0123456789.");
+        if (digits == 0) continue;
+        if (c > at && c[digits] == 'b' && !isalnum((unsigned char)c[digits + 1])) return true;
+        const size_t more = c[digits] == 'x' ? strspn(c + digits + 1, "0123456789.") : 0;
+        if (c == at && more > 0 && c[digits + 1 + more] == 'b') return true;
+    }
+    return false;
+}
+
+static bool holds_one(const char *text, const char *const *words) {
+    for (; *words != NULL; words++)
+        if (strstr(text, *words) != NULL) return true;
+    return false;
+}
+
+bool measured_model_has_experts(struct arena *arena, const char *model) {
+    static const char *const names[] = { "mixtral", "dbrx",        "gpt-oss",     "olmoe",
+                                         "kimi-k2", "deepseek-v2", "deepseek-v3", NULL };
+    const char *plain = measured_plain(arena, model);
+    return counts_experts(plain) || measured_text_says(model, "moe") || holds_one(plain, names);
+}
+
+bool measured_model_is_hybrid(struct arena *arena, const char *model) {
+    static const char *const names[] = { "mamba",
+                                         "jamba",
+                                         "zamba",
+                                         "rwkv",
+                                         "falcon-h1",
+                                         "nemotron-h",
+                                         "nemotron-nano",
+                                         "qwen3-next",
+                                         "qwen3.5",
+                                         "qwen3.6",
+                                         "qwen3.8",
+                                         "nemotron-3-nano",
+                                         "nemotron-3-super",
+                                         "nemotron-3-ultra",
+                                         NULL };
+    return holds_one(measured_plain(arena, model), names);
+}
+
+/* LitGPT, whose models Thunder's benchmark trains, makes every head a layer of its own
+ * (Lightning-AI/litgpt litgpt/model.py, GPT.__init__). */
+static bool unties_all(struct arena *arena, const struct measured_run *run) {
+    static const char *const sources[] = { "litgpt", "lit-gpt", "lightning-thunder", NULL };
+    static const char *const stacks[] = { "litgpt", "lit-gpt", "thunder", NULL };
+    return holds_one(measured_plain(arena, run->source), sources) ||
+           holds_one(measured_plain(arena, run->stack), stacks);
+}
+
+/* tie_word_embeddings is false in the configs of these (Hugging Face), true in other GPTs'. */
+static bool gpt_is_untied(struct arena *arena, const char *model) {
+    static const char *const names[] = { "neox", "pythia", "gpt-j", "gptj", "phi-", NULL };
+    return holds_one(measured_plain(arena, model), names);
+}
+
+bool measured_model_is_tied(const struct measured_context *context, const struct measured_run *run,
+                            bool gpt) {
+    const enum measured_tie said = measured_says_tie(run->notes);
+    if (said != TIE_UNSAID) return said == TIE_SHARED;
+    if (unties_all(context->arena, run)) return false;
+    const int64_t public_tie = measured_public_tie(context, run);
+    if (public_tie >= 0) return public_tie > 0;
+    return gpt && !gpt_is_untied(context->arena, run->model);
+}

@@ -1,0 +1,474 @@
+/* measured_run.c - one table row per column of the format. */
+#include "sim/study/measured/measured_run.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "sim/base/field.h"
+#include "sim/study/measured/measured_words.h"
+
+/* COLUMN_LABEL stays as it is; COLUMN_WORD and COLUMN_WORDS have fixed words (measured_words.h). */
+enum column_type {
+    COLUMN_LABEL,
+    COLUMN_TEXT,
+    COLUMN_WORD,
+    COLUMN_WORDS,
+    COLUMN_COUNT,
+    COLUMN_NUMBER
+};
+
+#define AT(member) offsetof(struct measured_run, member)
+static const struct column {
+    const char *name;
+    enum column_type type;
+    size_t offset;
+    double least, most; /* of a count, a whole number; a number must be above 0 */
+} columns[] = {
+    { "row_id", COLUMN_LABEL, AT(row_id), 0, 0 },
+    { "source", COLUMN_LABEL, AT(source), 0, 0 },
+    { "model", COLUMN_LABEL, AT(model), 0, 0 },
+    { "modality", COLUMN_WORD, AT(modality), 0, 0 },
+    { "layers", COLUMN_COUNT, AT(layers), 1, 1e4 },
+    { "hidden", COLUMN_COUNT, AT(hidden), 1, 1e7 },
+    { "ffn_hidden", COLUMN_COUNT, AT(ffn_hidden), 1, 1e7 },
+    { "ffn", COLUMN_WORD, AT(ffn), 0, 0 },
+    { "norm", COLUMN_WORD, AT(norm), 0, 0 },
+    { "qk_norm", COLUMN_TEXT, AT(qk_norm), 0, 0 },
+    { "heads", COLUMN_COUNT, AT(heads), 1, 1e7 },
+    { "kv_heads", COLUMN_COUNT, AT(kv_heads), 1, 1e7 },
+    { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 1e7 },
+    { "vocab", COLUMN_COUNT, AT(vocab), 1, 1e7 },
+    { "head", COLUMN_WORD, AT(head), 0, 0 },
+    { "moe", COLUMN_WORD, AT(moe), 0, 0 },
+    { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e8 },
+    { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
+    { "sample_len", COLUMN_COUNT, AT(sample_len), 1, 1e9 },
+    { "text_len", COLUMN_COUNT, AT(text_len), 0, 1e6 },
+    { "double_stream_blocks", COLUMN_COUNT, AT(double_stream_blocks), 0, 1e4 },
+    { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
+    { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
+    { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },
+    { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu), 0, 0 },
+    { "nics_per_node", COLUMN_COUNT, AT(nics_per_node), 1, 1024 },
+    { "tp", COLUMN_COUNT, AT(tp), 1, 1e6 },
+    { "sp", COLUMN_COUNT, AT(sp), 0, 1 },
+    { "cp", COLUMN_COUNT, AT(cp), 0, 1e6 },
+    { "pp", COLUMN_COUNT, AT(pp), 1, 1e4 },
+    { "vpp", COLUMN_COUNT, AT(vpp), 0, 1000 },
+    { "schedule", COLUMN_WORD, AT(schedule), 0, 0 },
+    { "ep", COLUMN_COUNT, AT(ep), 0, 1e6 },
+    { "dp", COLUMN_COUNT, AT(dp), 1, 1e7 },
+    { "zero_stage", COLUMN_COUNT, AT(zero_stage), 0, 3 },
+    { "zero_group", COLUMN_COUNT, AT(zero_group), 0, 1e7 },
+    { "micro_batch", COLUMN_COUNT, AT(micro_batch), 1, 1e5 },
+    { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 1e6 },
+    { "global_batch", COLUMN_COUNT, AT(global_batch), 1, 1e6 },
+    { "precision", COLUMN_WORD, AT(precision), 0, 0 },
+    { "fp8_recipe", COLUMN_WORD, AT(fp8_recipe), 0, 0 },
+    { "precision_aware_optimizer", COLUMN_COUNT, AT(precision_aware_optimizer), 0, 1 },
+    { "exp_avg_dtype", COLUMN_WORD, AT(exp_avg_dtype), 0, 0 },
+    { "exp_avg_sq_dtype", COLUMN_WORD, AT(exp_avg_sq_dtype), 0, 0 },
+    { "main_grads_dtype", COLUMN_WORD, AT(main_grads_dtype), 0, 0 },
+    { "reduce_dtype", COLUMN_WORD, AT(reduce_dtype), 0, 0 },
+    { "recompute", COLUMN_WORD, AT(recompute), 0, 0 },
+    { "offload_blocks", COLUMN_COUNT, AT(offload_blocks), 0, 10000 },
+    { "attention", COLUMN_WORD, AT(attention), 0, 0 },
+    { "dropout", COLUMN_COUNT, AT(dropout), 0, 2 },
+    { "deterministic", COLUMN_TEXT, AT(deterministic), 0, 0 },
+    { "overlap", COLUMN_WORDS, AT(overlap), 0, 0 },
+    { "vision_model", COLUMN_TEXT, AT(vision_model), 0, 0 },
+    { "images_per_sample", COLUMN_COUNT, AT(images_per_sample), 0, 1e6 },
+    { "image_wh", COLUMN_TEXT, AT(image_wh), 0, 0 },
+    { "image_merge", COLUMN_COUNT, AT(image_merge), 1, 64 },
+    { "frozen", COLUMN_WORDS, AT(frozen), 0, 0 },
+    { "lora_rank", COLUMN_COUNT, AT(lora_rank), 0, 65536 },
+    { "lora_targets", COLUMN_TEXT, AT(lora_targets), 0, 0 },
+    { "stack", COLUMN_TEXT, AT(stack), 0, 0 },
+    { "outcome", COLUMN_WORD, AT(outcome), 0, 0 },
+    { "iter_time_s", COLUMN_NUMBER, AT(iter_time_s), 0, 0 },
+    { "iter_time_derived", COLUMN_COUNT, AT(iter_time_derived), 0, 1 },
+    { "peak_mem_GiB", COLUMN_NUMBER, AT(peak_mem_GiB), 0, 0 },
+    { "peak_mem_kind", COLUMN_WORD, AT(peak_mem_kind), 0, 0 },
+    { "notes", COLUMN_LABEL, AT(notes), 0, 0 },
+};
+enum { COLUMN_COUNT_ALL = sizeof columns / sizeof columns[0] };
+
+/* 8, "8.0" and "1,024"; strtod would read "0x10" and "inf" too, which no table means. */
+static bool parse_number(struct arena *arena, const char *text, double *value) {
+    char *plain = arena_text(arena, text);
+    size_t n = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        const bool thousands = *c == ',' && c > text && isdigit((unsigned char)c[-1]) &&
+                               strspn(c + 1, "0123456789") == 3;
+        if (!thousands) plain[n++] = *c;
+    }
+    plain[n] = '\0';
+    char *end;
+    const double number = strtod(plain, &end);
+    if (end == plain || *end != '\0' || plain[strspn(plain, "+-.0123456789eE")] != '\0' ||
+        !isfinite(number))
+        return false;
+    *value = number;
+    return true;
+}
+
+/* What a row's cell was read as, where that was more than reading it. */
+static void tell_reading(struct arena *arena, struct measured_run *run, const char *text) {
+    int64_t count = 0;
+    while (run->readings[count] != NULL)
+        count++;
+    if (count == MEASURED_READING_LIMIT) return;
+    const char **longer = arena_array(arena, const char *, count + 2);
+    memcpy(longer, run->readings, sizeof *longer * (size_t)count);
+    longer[count] = text;
+    longer[count + 1] = NULL;
+    run->readings = longer;
+}
+
+/* "2048 max" is a length with a remark: the number is what the run was padded or cut to. */
+static bool read_count(struct arena *arena, const char *name, const char *text, int64_t *value,
+                       struct measured_run *run) {
+    double number = -1;
+    if (text[0] == '\0' || measured_count_word(arena, name, text, value)) return true;
+    const size_t digits = strspn(text, "0123456789");
+    const bool remark = digits > 0 && text[digits] == ' ';
+    /* A batch counts samples. */
+    if (remark && strstr(name, "batch") != NULL && strcasestr(text, "token") != NULL) return false;
+    if (!parse_number(arena, remark ? arena_format(arena, "%.*s", (int)digits, text) : text,
+                      &number) ||
+        number != floor(number) || fabs(number) > 9e15)
+        return false;
+    *value = (int64_t)number;
+    if (remark && strcmp(name, "seq_len") != 0)
+        tell_reading(arena, run,
+                     arena_format(arena, "%s: \"%.40s\" is read as %ld", name, text, (long)*value));
+    return true;
+}
+
+/* Sets the cell to the format's word for it; a cell that is no spelling of any stays. */
+static void read_word(struct arena *arena, const struct column *column, const char **cell,
+                      struct measured_run *run) {
+    if ((*cell)[0] == '\0') return;
+    const char *word = column->type == COLUMN_WORDS ? measured_word_list(arena, column->name, *cell)
+                                                    : measured_word(arena, column->name, *cell);
+    if (word == NULL) return;
+    if (strcmp(measured_plain(arena, *cell), word) != 0 && word[0] != '\0')
+        tell_reading(arena, run,
+                     arena_format(arena, "%s: \"%.40s\" is read as %s", column->name, *cell, word));
+    *cell = word;
+}
+
+/* "mxfp8" as a precision says both. */
+static void read_recipe_of_precision(struct arena *arena, const char *cell,
+                                     struct measured_run *run) {
+    const char *recipe = measured_word(arena, "fp8_recipe", measured_cell(arena, cell));
+    if (recipe == NULL) return;
+    if (run->fp8_recipe[0] == '\0') {
+        run->fp8_recipe = recipe;
+        tell_reading(arena, run,
+                     arena_format(arena, "fp8_recipe: %s, as its precision says", recipe));
+    } else if (strcmp(run->fp8_recipe, recipe) != 0)
+        tell_reading(arena, run,
+                     arena_format(arena, "precision: \"%.40s\" says %s, fp8_recipe %s holds", cell,
+                                  recipe, run->fp8_recipe));
+}
+
+/* "class-to-image" as a modality says that there is no text. */
+static void read_text_of_modality(struct arena *arena, const char *cell, struct measured_run *run) {
+    static const char *const names[] = { "class-to-image", "c2i" };
+    const char *plain = measured_plain(arena, measured_cell(arena, cell));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (run->text_len < 0 && strcmp(plain, names[i]) == 0) run->text_len = 0;
+}
+
+static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_t row,
+                              int64_t column, const char *expected) {
+    return arena_format(arena, "line %ld, %s: expected %s, got %.40s", csv->lines[row],
+                        csv->header[column], expected, csv_cell(csv, row, column));
+}
+
+/* Words, signs and sizes that no run has are one kind of mistake, told in one way. The limits also
+ * keep products of counts (tp pp cp; grad_accum micro_batch dp) below 2^63. */
+static const char *count_mistake(struct arena *arena, const struct csv *csv, int64_t row,
+                                 int64_t place, const struct column *column) {
+    return mistake_at(
+        arena, csv, row, place,
+        arena_format(arena, "a whole number from %.0f to %.0f", column->least, column->most));
+}
+
+static const char *number_mistake(struct arena *arena, const struct csv *csv, int64_t row,
+                                  int64_t place) {
+    return mistake_at(arena, csv, row, place, "a number above 0");
+}
+
+static bool in_range(const struct column *column, int64_t value) {
+    return (double)value >= column->least && (double)value <= column->most;
+}
+
+enum { MOST_PIXELS = 100000 }; /* a side: tiles of an image stay countable */
+
+/* "336x336", "336*336", "336×336" and "336" are one; NULL: no size. */
+static const char *pixels_of(struct arena *arena, const char *text) {
+    long width, height;
+    int end = -1;
+    if (sscanf(text, "%ld%*[xX*\xc3\x97 ]%ld%n", &width, &height, &end) != 2 || end < 0) {
+        if (sscanf(text, "%ld%n", &width, &end) != 1) return NULL;
+        height = width;
+    }
+    if (text[end] != '\0' || width < 1 || height < 1 || width > MOST_PIXELS || height > MOST_PIXELS)
+        return NULL;
+    return arena_format(arena, "%ldx%ld", width, height);
+}
+
+/* A list of words that has others in it, and a size of images that is none. */
+static const char *text_mistake(struct arena *arena, const struct csv *csv, int64_t row,
+                                int64_t place, struct measured_run *run,
+                                const struct column *column) {
+    if (column->offset == AT(image_wh) && run->image_wh[0] != '\0' &&
+        strcmp(run->image_wh, "anyres") != 0) {
+        const char *pixels = pixels_of(arena, run->image_wh);
+        if (pixels == NULL) return mistake_at(arena, csv, row, place, "pixels as 336x336");
+        run->image_wh = pixels;
+    }
+    if (column->type != COLUMN_WORDS ||
+        measured_word_list(arena, column->name, *(char **)((char *)run + column->offset)) != NULL)
+        return NULL;
+    return mistake_at(arena, csv, row, place,
+                      column->offset == AT(frozen)
+                          ? "vision, connector or language, with semicolons between, or none"
+                          : "gradients, parameters or tensor, with semicolons between, or none");
+}
+
+/* Of a run that did not get to a step, 0 says that nothing was measured; a time says that it
+ * did. */
+static void check_outcome(struct arena *arena, struct measured_run *run) {
+    if (strcmp(run->outcome, "oom") != 0) return;
+    if (run->iter_time_s == 0) run->iter_time_s = NAN;
+    if (run->peak_mem_GiB == 0) run->peak_mem_GiB = NAN;
+    if (run->mistake == NULL && run->iter_time_s > 0)
+        run->mistake = arena_format(
+            arena,
+            "line %ld, outcome: \"oom\" beside an iter_time_s of %g: which of the two is it?",
+            (long)run->line, run->iter_time_s);
+}
+
+/* A mean that is longer than what it is a part of. */
+static void check_lengths(struct arena *arena, struct measured_run *run) {
+    if (run->mistake == NULL && run->seq_len > 0 && run->sample_len > run->seq_len)
+        run->mistake =
+            arena_format(arena,
+                         "line %ld, sample_len: %ld is longer than the sequence of %ld that it is "
+                         "packed into",
+                         (long)run->line, (long)run->sample_len, (long)run->seq_len);
+}
+
+/* "OOM" where a time or a size stands says the outcome, if its own column (before them in the
+ * table) does not. */
+static bool read_as_outcome(struct arena *arena, const struct column *column, const char *text,
+                            struct measured_run *run) {
+    const char *word = measured_word(arena, "outcome", text);
+    if (word == NULL || strcmp(word, "oom") != 0 ||
+        (run->outcome[0] != '\0' && strcmp(run->outcome, word) != 0))
+        return false;
+    run->outcome = word;
+    tell_reading(arena, run,
+                 arena_format(arena, "%s: \"%.40s\" is read as outcome oom", column->name, text));
+    return true;
+}
+
+static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, int64_t place,
+                      const struct column *column, struct measured_run *run) {
+    void *at = (char *)run + column->offset;
+    const char *text = csv_cell(csv, row, place);
+    const char *mistake = NULL;
+    if (column->type != COLUMN_LABEL) text = measured_cell(arena, text);
+    int64_t meant;
+    if (column->type >= COLUMN_COUNT && strcasecmp(text, "none") == 0 &&
+        !measured_count_word(arena, column->name, text, &meant))
+        text = "";
+    switch (column->type) {
+    case COLUMN_LABEL:
+    case COLUMN_TEXT:
+        *(const char **)at = text;
+        break;
+    case COLUMN_WORD:
+    case COLUMN_WORDS:
+        *(const char **)at = text;
+        read_word(arena, column, at, run);
+        break;
+    case COLUMN_COUNT:
+        *(int64_t *)at = -1;
+        if (read_count(arena, column->name, text, at, run) &&
+            (text[0] == '\0' || in_range(column, *(int64_t *)at)))
+            break;
+        if (column->offset != AT(iter_time_derived)) {
+            mistake = count_mistake(arena, csv, row, place, column);
+            break;
+        }
+        *(int64_t *)at = -1; /* a remark, which no figure depends on: it does not cost the row */
+        tell_reading(
+            arena, run,
+            arena_format(arena, "%s: got \"%.40s\"; one of 0, 1: not read", column->name, text));
+        break;
+    case COLUMN_NUMBER:
+        *(double *)at = NAN;
+        if (text[0] != '\0' && !parse_number(arena, text, at) &&
+            !read_as_outcome(arena, column, text, run))
+            mistake = number_mistake(arena, csv, row, place);
+        break;
+    }
+    if (run->mistake == NULL) run->mistake = mistake;
+}
+
+static void read_row(struct arena *arena, const struct csv *csv, int64_t row, const int64_t *places,
+                     struct measured_run *run) {
+    static const char *no_readings[] = { NULL };
+    run->line = csv->lines[row];
+    run->readings = no_readings;
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++)
+        read_cell(arena, csv, row, places[i], &columns[i], run);
+    if (run->row_id[0] == '\0') run->row_id = arena_format(arena, "line %ld", (long)run->line);
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
+        if (columns[i].offset == AT(precision))
+            read_recipe_of_precision(arena, csv_cell(csv, row, places[i]), run);
+        if (columns[i].offset == AT(modality))
+            read_text_of_modality(arena, csv_cell(csv, row, places[i]), run);
+    }
+    check_outcome(arena, run);
+    check_lengths(arena, run);
+    for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
+        const void *at = (const char *)run + columns[i].offset;
+        if (columns[i].type < COLUMN_COUNT)
+            run->mistake = text_mistake(arena, csv, row, places[i], run, &columns[i]);
+        else if (columns[i].type == COLUMN_NUMBER && *(const double *)at <= 0)
+            run->mistake = number_mistake(arena, csv, row, places[i]);
+    }
+}
+
+static bool known_column(const char *name) {
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++)
+        if (strcmp(columns[i].name, name) == 0) return true;
+    return false;
+}
+
+/* The column whose value stands at the scenario's place; NULL: none does. */
+static const char *column_of(struct arena *arena, const char *pointer, size_t length) {
+    static const char *const others[][2] = { { "layer_count", "layers" },
+                                             { "vocabulary", "vocab" } };
+    static const char samples[] = "/samples"; /* below its batch */
+    const size_t tail = sizeof samples - 1;
+    if (length > tail && strncmp(pointer + length - tail, samples, tail) == 0) length -= tail;
+    if (strncmp(pointer, "/model/name", length) == 0 && length == strlen("/model/name"))
+        return "model";
+    size_t start = length;
+    while (start > 0 && pointer[start - 1] != '/')
+        start--;
+    const char *name = arena_format(arena, "%.*s", (int)(length - start), pointer + start);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(name, others[i][0]) == 0) return others[i][1];
+    return known_column(name) ? name : NULL;
+}
+
+const char *measured_run_complaint(struct arena *arena, const struct measured_run *run,
+                                   const char *error_text) {
+    static const char mark[] = "error: ", hint_mark[] = "\n  hint: ";
+    const char *start = strstr(error_text, mark), *hint = strstr(error_text, hint_mark);
+    const char *why = start != NULL ? start + sizeof mark - 1 : error_text;
+    const size_t length = why[0] == '/' ? strcspn(why, ":") : 0;
+    const char *column = column_of(arena, why, length);
+    if (column != NULL) why += length + (why[length] == ':') + (why[length + 1] == ' ');
+    hint = hint != NULL ? hint + sizeof hint_mark - 1 : "";
+    return arena_format(arena, "line %ld%s%s: %.*s%s%.*s", (long)run->line,
+                        column != NULL ? ", " : "", column != NULL ? column : "",
+                        (int)strcspn(why, "\n"), why, hint[0] != '\0' ? "; " : "",
+                        (int)strcspn(hint, "\n"), hint);
+}
+
+bool measured_run_overlaps(const struct measured_run *run, const char *kind, bool otherwise) {
+    return run->overlap[0] != '\0' ? strstr(run->overlap, kind) != NULL : otherwise;
+}
+
+/* A row that stands twice would count twice. */
+static void mark_repeated(struct arena *arena, const struct measured_runs *runs) {
+    for (int64_t i = 0; i < runs->count; i++)
+        for (int64_t k = 0; k < i && runs->rows[i].mistake == NULL; k++)
+            if (strcmp(runs->rows[i].row_id, runs->rows[k].row_id) == 0)
+                runs->rows[i].mistake = arena_format(
+                    arena, "line %ld, row_id: \"%.60s\" is line %ld's already",
+                    (long)runs->rows[i].line, runs->rows[i].row_id, (long)runs->rows[k].line);
+}
+
+enum { HEADER_LIMIT = 1000 }; /* each name that is not known is compared with all that are */
+
+static const char *column_name(const void *names, size_t index) {
+    (void)names;
+    return columns[index].name;
+}
+
+/* The column that a header means by a name of its own; NULL: none that is not there anyway. */
+static const char *meant_column(struct arena *arena, const struct csv *csv, const char *name) {
+    const char *meant = measured_column_meant(arena, name);
+    if (meant == NULL) meant = nearest_name(name, COLUMN_COUNT_ALL, column_name, NULL);
+    return meant != NULL && csv_column(csv, meant) < 0 ? meant : NULL;
+}
+
+static const char *unknown_column(struct arena *arena, const struct csv *csv, const char *name) {
+    const char *near = meant_column(arena, csv, name);
+    const char *more = near != NULL ? arena_format(arena, "; did you mean \"%s\"?", near)
+                       : measured_column_of_video(name)
+                           ? "; a sample's frames go into images_per_sample, their size into "
+                             "image_wh"
+                           : "";
+    return arena_format(arena, "%s:1: note: the column \"%.60s\" is not known and was ignored%s",
+                        csv->path, name, more);
+}
+
+static bool missing_column(struct arena *arena, const struct csv *csv, const char *name,
+                           struct error *err) {
+    const char *unit = strcmp(name, "iter_time_s") == 0 ? ", in seconds of an optimizer step" : "";
+    error_at(err, csv->path, 1, 0,
+             "the column \"%s\" is missing: this is not a file of measured runs", name);
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        const char *meant =
+            known_column(csv->header[i]) ? NULL : meant_column(arena, csv, csv->header[i]);
+        if (meant != NULL && strcmp(meant, name) == 0)
+            return error_hint(err, "is \"%.60s\" meant for it%s?", csv->header[i], unit);
+    }
+    return error_hint(err,
+                      "%srow_id, hardware, gpu_count and iter_time_s must be there; "
+                      "docs/VALIDATION.md has all columns",
+                      unit[0] != '\0' ? "it holds seconds of an optimizer step; " : "");
+}
+
+bool measured_runs_read(struct arena *arena, const char *path, struct measured_runs *runs,
+                        struct error *err) {
+    const struct csv *csv = csv_load(arena, path, err);
+    if (csv == NULL) return false;
+    if (csv->column_count > HEADER_LIMIT)
+        return error_at(err, csv->path, 1, 0,
+                        "%ld columns are more than the %d that a file of measured runs may have",
+                        (long)csv->column_count, HEADER_LIMIT);
+    *runs = (struct measured_runs){ .path = csv->path, .count = csv->row_count };
+    int64_t places[COLUMN_COUNT_ALL];
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++)
+        places[i] = csv_column(csv, columns[i].name);
+    static const char *const needed[] = { "row_id", "hardware", "gpu_count", "iter_time_s" };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (csv_column(csv, needed[i]) < 0) return missing_column(arena, csv, needed[i], err);
+    if (csv->row_count == 0)
+        return error_at(err, csv->path, 1, 0, "there is a header and no row below it");
+    runs->notes = arena_array(arena, const char *, csv->column_count + 1);
+    int64_t note_count = 0;
+    for (int64_t i = 0; i < csv->column_count; i++)
+        if (!known_column(csv->header[i]))
+            runs->notes[note_count++] = unknown_column(arena, csv, csv->header[i]);
+    runs->rows = arena_array(arena, struct measured_run, csv->row_count);
+    for (int64_t row = 0; row < csv->row_count; row++)
+        read_row(arena, csv, row, places, &runs->rows[row]);
+    mark_repeated(arena, runs);
+    return true;
+}

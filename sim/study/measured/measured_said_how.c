@@ -1,0 +1,291 @@
+/* measured_said_how.c - what notes say of how a run was made: recomputation, attention, sharding,
+ * kernels, weights, and what trained it.
+ */
+#include <ctype.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim/study/measured/measured_clause.h"
+#include "sim/study/measured/measured_said.h"
+
+static bool is(const struct clause *clause, int i, const char *word) {
+    return strcmp(clause_token(clause, i), word) == 0;
+}
+
+/* ---- attention ---- */
+
+/* "flash-attn 2.8.3", "FlashAttention-2", "fa3": the number behind i, 0 where none of these. */
+static int version_after(const struct clause *clause, int i) {
+    const char *next = clause_token(clause, i + 1);
+    const bool one = next[0] >= '1' && next[0] <= '3' && next[1] == '\0';
+    return one ? next[0] - '0' : 0;
+}
+
+static const char *flash_word(int version) {
+    static const char *const words[] = { "flash", "flash-1", "flash-2", "flash-3" };
+    return words[version];
+}
+
+/* The kernel that token i speaks of, its last token, and whether it names a version; NULL: none. */
+static const char *kernel_at(const struct clause *clause, int i, int *last, bool *versioned) {
+    static const char *const attention[] = { "attention", "attn", NULL };
+    static const char *const written_out[] = { "unfused",      "naive", "materialised",
+                                               "materialized", "eager", "normal",
+                                               "vanilla",      "plain", NULL };
+    const char *token = clause_token(clause, i), *next = clause_token(clause, i + 1);
+    const bool one = strcmp(token, "flashattention") == 0 || strcmp(token, "flashattn") == 0;
+    const bool two = strcmp(token, "flash") == 0 && clause_is_one_of(next, attention);
+    *last = i;
+    *versioned = false;
+    if (one || two) {
+        const int version = version_after(clause, i + two);
+        *versioned = version > 0;
+        *last = i + two + *versioned;
+        return flash_word(version);
+    }
+    if (strncmp(token, "fa", 2) == 0 && strlen(token) == 3 && token[2] >= '1' && token[2] <= '3') {
+        *versioned = true;
+        return flash_word(token[2] - '0');
+    }
+    if (strcmp(token, "sdpa") == 0) return "flash";
+    if (clause_is_one_of(token, written_out) && is(clause, i - 1, "implementation")) return "naive";
+    *last = i + 1;
+    if (clause_is_one_of(token, written_out) && clause_is_one_of(next, attention)) return "naive";
+    return clause_is_one_of(token, attention) && clause_is_one_of(next, written_out) ? "naive"
+                                                                                     : NULL;
+}
+
+/* The more exact of two names of one kernel; NULL: two kernels. */
+static const char *both_kernels(const char *a, const char *b) {
+    if (a[0] == '\0' || strcmp(a, b) == 0) return b;
+    const bool flash = strncmp(a, "flash", 5) == 0 && strncmp(b, "flash", 5) == 0;
+    if (!flash || (a[5] != '\0' && b[5] != '\0')) return NULL;
+    return a[5] != '\0' ? a : b;
+}
+
+/* Who denies FlashAttention and names no other fused kernel writes scores out; a version that is
+ * denied leaves the others. */
+const char *measured_says_attention(const char *text) {
+    const char *found = "";
+    bool denied = false;
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            int last;
+            bool versioned;
+            const char *kernel = kernel_at(&clause, i, &last, &versioned);
+            if (kernel == NULL) continue;
+            const enum polarity polarity = clause_polarity(&clause, i, last, text);
+            const bool fused = strcmp(kernel, "naive") != 0, sdpa = is(&clause, i, "sdpa");
+            /* "flash_attention_2: false" is the option, "no FA3" the version */
+            if (polarity == POLARITY_DENIED)
+                denied = denied || (fused && !sdpa && (!versioned || last > i));
+            if (polarity != POLARITY_SAID) continue;
+            found = both_kernels(found, kernel);
+            if (found == NULL) return "";
+        }
+    return found[0] == '\0' && denied ? "naive" : found;
+}
+
+/* ---- recomputation ---- */
+
+static const char *const activations[] = { "activation", "activations", "gradient", "grad",
+                                           "act",        "gradients",   NULL };
+
+/* Of activations, not of a training's state. */
+static bool speaks_of_recompute(const struct clause *clause, int i) {
+    static const char *const words[] = { "recompute",     "recomputes",     "recomputed",
+                                         "recomputation", "recomputing",    "checkpointing",
+                                         "remat",         "rematerialized", NULL };
+    static const char *const short_words[] = { "checkpoint", "ckpt", NULL };
+    static const char *const parts[] = { "encoder", "tower", "storage", NULL };
+    static const char *const saves[] = { "async", "asynchronous", "distributed", "sharded", NULL };
+    static const char *const times[] = { "steps", "hours", "epochs", "minutes", NULL };
+    static const char *const every[] = { "every", "each", NULL };
+    static const char *const kinds[] = { "full", "selective", NULL };
+    const char *token = clause_token(clause, i), *before = clause_token(clause, i - 1);
+    if (clause_mentions(clause, parts) || clause_is_one_of(before, saves) ||
+        (clause_mentions(clause, times) && clause_mentions(clause, every)))
+        return false;
+    if (strcmp(token, "ac") == 0)
+        return clause_is_one_of(before, kinds) ||
+               clause_is_one_of(clause_token(clause, i + 1), kinds) ||
+               clause_polarity(clause, i, i, "") == POLARITY_DENIED;
+    return clause_is_one_of(token, words) ||
+           (clause_is_one_of(token, short_words) && clause_is_one_of(before, activations));
+}
+
+/* What the clause has of each block run again, NULL: it is of something else ("batch and
+ * checkpointing from its script"). Megatron-LM's --recompute-activations is its selective kind. */
+static const char *recompute_kind(const struct clause *clause, int i, const char *rest) {
+    static const char *const parts[] = { "selective", "selectively", "op",   "operator",
+                                         "operators", "opwise",      "core", "norm",
+                                         "norms",     NULL };
+    static const char *const whole[] = { "full",   "fully",  "whole", "uniform", "each", "every",
+                                         "layers", "blocks", "on",    "yes",     "true", NULL };
+    const enum polarity polarity = clause_polarity(clause, i, i, rest);
+    if (polarity == POLARITY_UNCLEAR) return NULL;
+    if (polarity == POLARITY_DENIED) return clause_mentions(clause, parts) ? NULL : "none";
+    const bool flag = is(clause, i, "recompute") && is(clause, i + 1, "activations");
+    if (flag || clause_mentions(clause, parts)) return "selective";
+    const bool all = clause_mentions(clause, whole) || clause_mentions(clause, activations);
+    return all || clause->count == 1 ? "full" : NULL;
+}
+
+const char *measured_says_recompute(const char *text) {
+    const char *found = "";
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const char *kind =
+                speaks_of_recompute(&clause, i) ? recompute_kind(&clause, i, text) : NULL;
+            if (kind == NULL) continue;
+            if (found[0] != '\0' && strcmp(found, kind) != 0) return "";
+            found = kind;
+        }
+    return found;
+}
+
+/* ---- sharding ---- */
+
+static int64_t digit(const char *token) {
+    return token[0] >= '0' && token[0] <= '3' && token[1] == '\0' ? token[0] - '0' : -1;
+}
+
+/* "ZeRO-3", "z3", "zero3", "ZeRO stage 2", "sharding stage 2", "FULL_SHARD" at token i, with its
+ * last token; -1: none. */
+static int64_t stage_at(const struct clause *clause, int i, int *last) {
+    static const char *const engines[] = { "zero", "sharding", "deepspeed", "config", "ds", NULL };
+    static const char *const full[] = { "full", "shard", NULL },
+                             *const gradients[] = { "shard", "grad", "op", NULL },
+                             *const none[] = { "no", "shard", NULL };
+    const char *token = clause_token(clause, i);
+    *last = i;
+    if (strncmp(token, "zero", 4) == 0 && token[4] != '\0') return digit(token + 4);
+    if (token[0] == 'z' && strlen(token) == 2) return digit(token + 1);
+    *last = i + 1;
+    if (strcmp(token, "zero") == 0 && digit(clause_token(clause, i + 1)) >= 0)
+        return digit(clause_token(clause, i + 1));
+    if (strcmp(token, "stage") == 0 && clause_is_one_of(clause_token(clause, i - 1), engines))
+        return digit(clause_token(clause, i + 1));
+    if (clause_starts(clause, i, full)) return 3;
+    if (clause_starts(clause, i, none)) return 0;
+    *last = i + 2;
+    return clause_starts(clause, i, gradients) ? 2 : -1;
+}
+
+int64_t measured_says_zero_stage(const char *text) {
+    int64_t found = -1;
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            int last;
+            const int64_t stage = stage_at(&clause, i, &last);
+            if (stage < 0 || clause_polarity(&clause, i, last, text) != POLARITY_SAID) continue;
+            if (found >= 0 && found != stage) return -1;
+            found = stage;
+        }
+    return found;
+}
+
+/* ---- kernels ---- */
+
+static enum measured_kernels kernels_at(const struct clause *clause, int i, const char *rest) {
+    static const char *const compile[] = { "compile", "compiled", "compilation", NULL };
+    static const char *const others[] = { "source",   "time",      "excluded", "included",
+                                          "excludes", "optimizer", NULL };
+    static const char *const parts[] = { "attn", "attention", "flashattention", NULL };
+    static const char *const attention[] = { "attention",    "attn",   "attentions", "sdpa",
+                                             "softmax",      "scores", "mask",       "fallback",
+                                             "materialised", NULL };
+    static const char *const compares[] = { "than",   "vs",     "versus",   "unlike",   "over",
+                                            "slower", "faster", "compared", "other",    "another",
+                                            "would",  "could",  "earlier",  "previous", NULL };
+    if (is(clause, i, "eager")) {
+        if (clause_mentions(clause, attention) || clause_mentions(clause, compares))
+            return KERNELS_UNSAID;
+        return clause_polarity(clause, i, i, rest) == POLARITY_DENIED ? KERNELS_UNSAID
+                                                                      : KERNELS_EAGER;
+    }
+    if (!clause_is_one_of(clause_token(clause, i), compile) || clause_mentions(clause, others) ||
+        is(clause, i + 1, "loss") || clause_is_one_of(clause_token(clause, i - 1), parts))
+        return KERNELS_UNSAID;
+    switch (clause_polarity(clause, i, i, rest)) {
+    case POLARITY_SAID:
+        return KERNELS_COMPILED;
+    case POLARITY_DENIED:
+        return KERNELS_NOT_COMPILED;
+    default:
+        return KERNELS_UNSAID;
+    }
+}
+
+enum measured_kernels measured_says_kernels(const char *text) {
+    enum measured_kernels found = KERNELS_UNSAID;
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const enum measured_kernels kernels = kernels_at(&clause, i, text);
+            if (kernels > found) found = kernels;
+        }
+    return found;
+}
+
+/* ---- weights ---- */
+
+bool measured_says_bf16_weights(const char *text) {
+    static const char *const weights[] = { "weights", "parameters", "params", "model", NULL };
+    static const char *const states[] = { "gradients", "states", "moments", NULL };
+    static const char *const narrow[] = { "bf16", "bfloat16", NULL };
+    static const char *const other[] = { "fp32", "float32", "autocast",    "mixed",
+                                         "over", "compute", "activations", "gathered",
+                                         "fp16", "not",     "no",          NULL };
+    static const char *const all[] = { "all", "in", "bf16", NULL },
+                             *const each[] = { "all", "bf16", NULL },
+                             *const pure[] = { "pure", "bf16", NULL };
+    bool listed = false, found = false; /* "weights, gradients and states bf16": one list */
+    struct clause clause;
+    if (strcasestr(text, "master") != NULL) return false;
+    while (clause_next(&text, &clause)) {
+        const bool whole =
+            clause_mentions(&clause, weights) || (listed && clause_mentions(&clause, states));
+        const bool says = clause_mentions(&clause, narrow) && !clause_mentions(&clause, other) &&
+                          !clause_is_unclear(&clause);
+        found = found || (says && whole);
+        for (int i = 0; says && i < clause.count; i++)
+            found = found || clause_starts(&clause, i, all) || clause_starts(&clause, i, each) ||
+                    clause_starts(&clause, i, pure);
+        listed =
+            clause_is_one_of(clause_token(&clause, clause.count - 1), weights) || (listed && whole);
+    }
+    return found;
+}
+
+/* ---- what trained ---- */
+
+/* Not of tokenizers, checkpoints and containers, which do not train. */
+static bool speaks_of_training(const struct clause *clause) {
+    static const char *const words[] = { "tokenizer", "tokenizers", "checkpoint", "checkpoints",
+                                         "converted", "vision",     "container",  "nvcr",
+                                         "format",    NULL };
+    return !clause_mentions(clause, words);
+}
+
+bool measured_says_framework(const char *text, const char *name) {
+    char words[2][CLAUSE_TOKEN_BYTES] = { "", "" };
+    struct clause clause;
+    const int count = sscanf(name, "%31s %31s", words[0], words[1]);
+    if (count < 1) return false;
+    const char *const wanted[] = { words[0], count > 1 ? words[1] : NULL, NULL };
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count && speaks_of_training(&clause); i++)
+            if (clause_starts(&clause, i, wanted) &&
+                clause_polarity(&clause, i, i + count - 1, text) == POLARITY_SAID)
+                return true;
+    return false;
+}
+
+bool measured_says_ddp(const char *text) {
+    return measured_says_framework(text, "ddp") ||
+           measured_says_framework(text, "distributeddataparallel");
+}

@@ -1,0 +1,1 @@
+/* row.h - fixture of test_tidy.sh */

@@ -1,0 +1,57 @@
+/* test_measured_run.c - cells that name what runs beside compute. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "sim/study/measured/measured_run.h"
+
+static void test_overlap(void **state) {
+    (void)state;
+    static const struct {
+        const char *cell;
+        bool known, gradients, parameters, tensor; /* where the stack says gradients alone */
+    } cases[] = {
+        { "", true, true, false, false },
+        { "none", true, false, false, false },
+        { "parameters", true, false, true, false },
+        { "gradients;parameters;tensor", true, true, true, true },
+        { "gradients;optimizer", false, false, false, false },
+        { "none;gradients", false, false, false, false },
+        { "gradients;none", false, false, false, false },
+        { "gradient_steps", false, false, false, false }, /* no word that another begins */
+    };
+    enum { COUNT = sizeof cases / sizeof cases[0] };
+    char path[] = "/tmp/test_measured_run.XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "w");
+    fputs("row_id,hardware,gpu_count,iter_time_s,overlap\n", file);
+    for (int i = 0; i < COUNT; i++)
+        fprintf(file, "row%d,h100,8,1,%s\n", i, cases[i].cell);
+    fclose(file);
+    struct arena *arena = arena_create();
+    struct measured_runs runs;
+    struct error err = { 0 };
+    assert_true(measured_runs_read(arena, path, &runs, &err));
+    for (int i = 0; i < COUNT; i++) {
+        const struct measured_run *run = &runs.rows[i];
+        if ((run->mistake == NULL) != cases[i].known)
+            fail_msg("%s: %s", cases[i].cell, run->mistake);
+        if (!cases[i].known) continue;
+        if (measured_run_overlaps(run, "gradients", true) != cases[i].gradients ||
+            measured_run_overlaps(run, "parameters", false) != cases[i].parameters ||
+            measured_run_overlaps(run, "tensor", false) != cases[i].tensor)
+            fail_msg("\"%s\" is read as another word", cases[i].cell);
+    }
+    arena_destroy(arena);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_overlap) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

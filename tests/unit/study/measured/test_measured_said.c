@@ -1,0 +1,412 @@
+/* test_measured_said.c - what a source's own words say of a run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "sim/study/measured/measured_said.h"
+
+static void test_offload(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool offloads;
+    } cases[] = {
+        { "DeepSpeed ZeRO-3 with offload_optimizer cpu", true },
+        { "--optimizer-cpu-offload", true },
+        { "args: --cpu-optimizer --zero-stage=1", true },
+        { "zero-offload-2023", true },
+        { "DeepSpeed ZeRO-3 offload", true },
+        { "DeepSpeed ZeRO-3 (CPU offload of the optimizer)", true },
+        { "torch.optim replaced by DeepSpeedCPUAdam", true },
+        { "ds_z3_offload_config.json", true },
+        { "FSDP with CPU offload", true },
+        { "the optimizer states are kept on the CPU", true },
+        { "optimizer state in host memory", true },
+        { "offloads the optimizer to host memory", true },
+        { "CPUOffload(offload_params=True)", true },
+        { "no dropout, optimizer offloaded to the CPU", true },
+        { "ZeRO-Infinity", true },
+        { "offload_optimizer_device: none", false },
+        { "offload_param_device none", false },
+        { "offload_optimizer: null", false },
+        { "optimizer_cpu_offload=False", false },
+        { "optimizer-offload-fraction 0.0", false },
+        { "optimizer offload: no", false },
+        { "CPUOffload(offload_params=False)", false },
+        { "ZeRO-Offload disabled", false },
+        { "offload_optimizer not used", false },
+        { "without parameter or optimizer offload", false },
+        { "beats ZeRO-Infinity by 1.2x", false },
+        { "no optimizer offload", false },
+        { "offload_blocks: cpu_offloading_num_layers of its recipe", false },
+        { "offloads activations of the optimizer's blocks", false },
+        { "no offload and no recomputation", false },
+        { "distributed optimizer", false },
+        { "runs on the CPU of another host", false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_offload(cases[i].text) != cases[i].offloads)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
+static void test_reduce_type(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: both */
+    } cases[] = {
+        { "gradients reduced in bf16", "bf16" },
+        { "gradients are reduced in bfloat16", "bf16" },
+        { "grads reduced in fp32", "fp32" },
+        { "gradients held and reduced in bf16", "bf16" },
+        { "gradients accumulated in fp32 and reduced in bf16", "bf16" },
+        { "Megatron-LM --grad-reduce-in-bf16", "bf16" },
+        { "grad_reduce_in_bf16: no", "" },
+        { "grad_reduce_in_fp32=False", "bf16" },
+        { "grad_reduce_in_fp32: True", "fp32" },
+        { "--accumulate-allreduce-grads-in-fp32", "fp32" },
+        { "MixedPrecisionPolicy(reduce_dtype=torch.float32)", "fp32" },
+        { "reduce_dtype: bf16", "bf16" },
+        { "mixed_precision_reduce = bfloat16", "bf16" },
+        { "communication_data_type bf16", "bf16" },
+        { "no --grad-reduce-in-bf16", "" },
+        { "gradients reduced in bf16, reduce_dtype bf16", "bf16" },
+        { "gradients reduced in fp32; elsewhere gradients reduced in bf16", NULL },
+        { "plain DDP that reduces bf16 gradients", "" },
+        { "gradients in bf16", "" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = measured_reduce_type(cases[i].text);
+        if ((got == NULL) != (cases[i].want == NULL) ||
+            (got != NULL && strcmp(got, cases[i].want) != 0))
+            fail_msg("\"%s\": %s", cases[i].text, got == NULL ? "both" : got);
+    }
+    assert_true(measured_says_short_main_gradients("moments in fp32, main gradients in bf16"));
+    assert_true(measured_says_short_main_gradients("main grads are in bfloat16"));
+    assert_true(measured_says_short_main_gradients("fp8 beside --fp16, main gradients in fp16"));
+    assert_false(measured_says_short_main_gradients("main gradients in fp32"));
+    assert_false(measured_says_short_main_gradients("no main gradients in bf16"));
+    assert_false(measured_says_short_main_gradients("gradients in bf16"));
+    assert_true(measured_says_short_main_gradients("main gradients are kept in bf16"));
+    assert_true(measured_says_short_main_gradients("main grads in torch.float16"));
+    assert_true(measured_says_short_main_gradients("main gradients in half precision"));
+    assert_false(measured_says_short_main_gradients("main gradients in half the memory"));
+    assert_false(measured_says_short_main_gradients("main gradients in bf16: false"));
+    assert_false(measured_says_short_main_gradients("main gradients in fp16 disabled"));
+}
+
+static void test_tie(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum measured_tie want;
+    } cases[] = {
+        { "shape from the public model config; embeddings tied", TIE_SHARED },
+        { "tied embeddings; tp reduce-scatter", TIE_SHARED },
+        { "no checkpointing, tied head; own trainer", TIE_SHARED },
+        { "input and output embeddings tied (the printed 69,053 MB are)", TIE_SHARED },
+        { "the public Qwen2.5, whose embeddings are tied; cuDNN attention", TIE_SHARED },
+        { "taken with tied embeddings (untied: 5 % less)", TIE_SHARED },
+        { "dropout 0, tied, 50,304 words", TIE_SHARED },
+        { "--swiglu, untied embeddings not asked for", TIE_SHARED },
+        { "embeddings not tied, weights kept in fp32", TIE_APART },
+        { "whose embeddings are not tied", TIE_APART },
+        { "Megatron pads it; untied, no biases", TIE_APART },
+        { "1,294,159,104 parameters with the head untied", TIE_APART },
+        { "no tied embeddings", TIE_APART },
+        { "embeddings aren't tied", TIE_APART },
+        { "embeddings un-tied", TIE_APART },
+        { "tied_embeddings=false", TIE_APART },
+        { "tied embeddings: no", TIE_APART },
+        { "tie_word_embeddings: false", TIE_APART },
+        { "--untie-embeddings-and-output-weights", TIE_APART },
+        { "embeddings neither tied nor scaled", TIE_APART },
+        { "untied embeddings as asked", TIE_APART },
+        { "tie_word_embeddings: true", TIE_SHARED },
+        { "no biases and tied embeddings", TIE_SHARED },
+        { "without dropout and with tied embeddings", TIE_SHARED },
+        { "no bias but the head is tied", TIE_SHARED },
+        { "smaller than 1B parameters with tied embeddings", TIE_SHARED },
+        { "", TIE_UNSAID },
+        { "the job was tied to one node", TIE_UNSAID },
+        { "the number of kv heads is tied to tp", TIE_UNSAID },
+        { "gradient checkpointing tied to the number of heads", TIE_UNSAID },
+        { "lm-eval results are tied", TIE_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_tie(cases[i].text) != cases[i].want) fail_msg("\"%s\"", cases[i].text);
+}
+
+/* Longer than the tokens that are kept, and than a token. */
+static void test_long_text(void **state) {
+    (void)state;
+    char text[4096];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_false(measured_says_offload(text));
+    for (size_t i = 1; i < sizeof text - 1; i += 2)
+        text[i] = ' ';
+    assert_string_equal(measured_reduce_type(text), "");
+    memcpy(text, "ZeRO-Offload ", strlen("ZeRO-Offload "));
+    assert_true(measured_says_offload(text));
+}
+
+static void test_recompute(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "README table, full activation checkpointing", "full" },
+        { "gradient checkpointing, packed", "full" },
+        { "checkpointing of each layer", "full" },
+        { "flash-attn 2, eager, checkpointing", "full" },
+        { "full AC, bf16", "full" },
+        { "recompute_granularity full", "full" },
+        { "FSDP2, selective AC", "selective" },
+        { "checkpointing per operator", "selective" },
+        { "megatron-core 0.6, recompute-activations", "selective" },
+        { "no activation recomputation", "none" },
+        { "without gradient checkpointing", "none" },
+        { "activation checkpointing off", "none" },
+        { "recomputation not used", "none" },
+        { "nothing recomputed", "none" },
+        { "recomputation not stated", "" },
+        { "recomputation not seen in the configuration", "" },
+        { "recomputation unknown", "" },
+        { "batch, shape and checkpointing from its script", "" },
+        { "asynchronous checkpointing", "" },
+        { "checkpoints saved each 500 steps", "" },
+        { "AC power, full load", "" },
+        { "no activation checkpointing on A100, full activation checkpointing on V100", "" },
+        { "gradient checkpointing disabled", "none" },
+        { "disabled gradient checkpointing", "none" },
+        { "we don't use gradient checkpointing", "none" },
+        { "activation checkpointing isn't on", "none" },
+        { "activation checkpointing (none)", "none" },
+        { "gradient checkpointing = 0", "none" },
+        { "full AC disabled", "none" },
+        { "no AC", "none" },
+        { "AC: full", "full" },
+        { "w/o recompute", "none" },
+        { "activation_checkpoint.mode=none", "none" },
+        { "activation checkpointing: n/a", "" },
+        { "no flash attention and gradient checkpointing on", "full" },
+        { "not only flash attention but also gradient checkpointing", "full" },
+        { "OOM without gradient checkpointing", "" },
+        { "gradient checkpointing not optional", "" },
+        { "instead of full recompute we use selective", "" },
+        { "could have used gradient checkpointing but there was enough memory", "" },
+        { "the other run used full recompute", "" },
+        { "activation checkpointing on the vision encoder only", "" },
+        { "checkpointing every 500 steps to disk", "" },
+        { "gradient checkpointing turned off", "none" },
+        { "activation checkpointing never used", "none" },
+        { "recompute_granularity: null", "none" },
+        { "gradient checkpointing to save memory", "full" },
+        { "gradient checkpointing to fit", "full" },
+        { "run of May 2025 with full activation checkpointing", "full" },
+        { "no TP + gradient checkpointing", "full" },
+        { "distributed training with gradient checkpointing", "full" },
+        { "100 steps with full activation checkpointing", "full" },
+        { "distributed checkpointing", "" },
+        { "full recompute, no selective recompute", "full" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(measured_says_recompute(cases[i].text), cases[i].want) != 0)
+            fail_msg("\"%s\": %s", cases[i].text, measured_says_recompute(cases[i].text));
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        { "torch 2.1, flash-attn 2, eager", "flash-2" },
+        { "flash-attn 2.8.3", "flash-2" },
+        { "FlashAttention-3", "flash-3" },
+        { "FlashAttention", "flash" },
+        { "flash attention of Triton", "flash" },
+        { "FA2", "flash-2" },
+        { "unfused attention, dropout 0.1", "naive" },
+        { "attention unfused", "naive" },
+        { "eager attention", "naive" },
+        { "no flash attention", "naive" },
+        { "without FlashAttention-2", "naive" },
+        { "FlashAttention-2 beside naive attention", "" },
+        { "flash memory", "" },
+        { "eager steps", "" },
+        { "FAQ", "" },
+        { "flash attention off", "naive" },
+        { "flash_attention: no", "naive" },
+        { "flash attention not used", "naive" },
+        { "attn_implementation=eager", "naive" },
+        { "attention 2x faster than naive attention", "" },
+        { "unfused attention crashed, so fused", "" },
+        { "flash_attention_2: false", "naive" },
+        { "FlashAttention 2 disabled", "naive" },
+        { "flash attention turned off", "naive" },
+        { "SDPA, no flash-attn", "flash" },
+        { "no FA3", "" },
+        { "FlashAttention-2 (no FA3)", "flash-2" },
+        { "flash attention by flash-attn 2.6", "flash-2" },
+        { "no padding thanks to flash-attn", "flash" },
+        { "without packing on FlashAttention-2", "flash-2" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(measured_says_attention(cases[i].text), cases[i].want) != 0)
+            fail_msg("\"%s\": %s", cases[i].text, measured_says_attention(cases[i].text));
+}
+
+static void test_zero_stage(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t want;
+    } cases[] = {
+        { "DeepSpeed ZeRO-3 without offload", 3 },
+        { "ZeRO stage 2", 2 },
+        { "zero1", 1 },
+        { "FSDP FULL_SHARD", 3 },
+        { "SHARD_GRAD_OP", 2 },
+        { "fp16 O2, sharding stage 2", 2 },
+        { "not ZeRO-3", -1 },
+        { "ZeRO-2 and ZeRO-3", -1 },
+        { "zero 10 times", -1 },
+        { "sharding 2 ways", -1 },
+        { "DeepSpeed stage 3", 3 },
+        { "deepspeed z3", 3 },
+        { "ZeRO-3 off", -1 },
+        { "FSDP NO_SHARD", 0 },
+        { "FULL_SHARD was faster than NO_SHARD", -1 },
+        { "full_shard auto_wrap", 3 },
+        { "LLaVA stage 1 with DeepSpeed ZeRO-2", 2 },
+        { "LLaVA stage 2 with deepspeed zero3", 3 },
+        { "DeepSpeed SFT stage 1", -1 },
+        { "FSDP2", -1 },
+        { "", -1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_zero_stage(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\": %ld", cases[i].text, (long)measured_says_zero_stage(cases[i].text));
+}
+
+static void test_kernels(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum measured_kernels want;
+    } cases[] = {
+        { "FSDP2, eager, SDPA", KERNELS_EAGER },
+        { "the course's own Llama in eager steps", KERNELS_EAGER },
+        { "torch.compile, fused AdamW", KERNELS_COMPILED },
+        { "whole model compiled", KERNELS_COMPILED },
+        { "hf-trainer-compile-2026", KERNELS_COMPILED },
+        { "not compiled", KERNELS_NOT_COMPILED },
+        { "without torch.compile", KERNELS_NOT_COMPILED },
+        { "nothing compiled (COMPILE=no)", KERNELS_NOT_COMPILED },
+        { "torch.compile disabled", KERNELS_NOT_COMPILED },
+        { "torch.compile not used", KERNELS_NOT_COMPILED },
+        { "torch_compile: no", KERNELS_NOT_COMPILED },
+        { "no dropout and torch.compile", KERNELS_COMPILED },
+        { "not compiled, then by torch.compile", KERNELS_NOT_COMPILED },
+        { "not eager", KERNELS_UNSAID },
+        { "no eager fallback", KERNELS_UNSAID },
+        { "30% faster than eager", KERNELS_UNSAID },
+        { "attn_implementation=eager", KERNELS_UNSAID },
+        { "eager-attention", KERNELS_UNSAID },
+        { "attention: eager", KERNELS_UNSAID },
+        { "eager or SDPA", KERNELS_UNSAID },
+        { "flash-attn compiled from source", KERNELS_UNSAID },
+        { "compile time excluded", KERNELS_UNSAID },
+        { "compiled loss", KERNELS_UNSAID },
+        { "isn't compiled", KERNELS_NOT_COMPILED },
+        { "the eager run was 20 % slower", KERNELS_UNSAID },
+        { "3 % over eager", KERNELS_UNSAID },
+        { "compared to no compile 12 % faster", KERNELS_UNSAID },
+        { "no compile errors seen", KERNELS_UNSAID },
+        { "no compile of the optimizer", KERNELS_UNSAID },
+        { "compile broke so we ran eager", KERNELS_EAGER },
+        { "torch.compile and FlashAttention-2", KERNELS_COMPILED },
+        { "torch.compile turned off", KERNELS_NOT_COMPILED },
+        { "", KERNELS_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_kernels(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\": %d", cases[i].text, (int)measured_says_kernels(cases[i].text));
+}
+
+static void test_bf16_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool want;
+    } cases[] = {
+        { "weights in bf16", true },
+        { "weights, gradients and AdamW's states bf16", true },
+        { "training.dtype bfloat16, so weights and states are bf16", true },
+        { "FSDP1 all bf16", true },
+        { "Transformers all in bf16", true },
+        { "pure bf16", true },
+        { "bf16 autocast over fp32 weights", false },
+        { "fp32 weights with bf16 compute", false },
+        { "bf16 weights, fp32 master weights in optimizer", false },
+        { "weights in bf16, master in fp32", false },
+        { "weights fetched over NIC, activations bf16", false },
+        { "weights in fp32, gradients bf16", false },
+        { "bf16 mixed precision", false },
+        { "model loaded in bf16", true },
+        { "weights are not in bf16", false },
+        { "weights in bf16 would diverge", false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_bf16_weights(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
+static void test_framework(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *name;
+        bool want;
+    } cases[] = {
+        { "HF Trainer, packed", "hf trainer", true },
+        { "Transformers 4.49, whole checkpointing", "transformers", true },
+        { "of Megatron-core 0.12", "megatron core", true },
+        { "Transformers tokenizer", "transformers", false },
+        { "vision transformers", "transformers", false },
+        { "converted from a Megatron checkpoint", "megatron", false },
+        { "nvcr.io/nvidia/pytorch:24.05", "pytorch", false },
+        { "faster than Megatron-LM", "megatron lm", false },
+        { "not Transformers", "transformers", false },
+        { "transformer layers", "transformers", false },
+        { "not using DeepSpeed", "deepspeed", false },
+        { "FSDP (DeepSpeed OOMed)", "deepspeed", false },
+        { "DDP does not fit, so FSDP", "ddp", false },
+        { "DDP does not fit, so FSDP", "fsdp", true },
+        { "full fine-tune (LoRA was 2x faster)", "lora", false },
+        { "Hugging Face Trainer", "face trainer", true },
+        { "run_clm.py", "run clm", true },
+        { "", "transformers", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_framework(cases[i].text, cases[i].name) != cases[i].want)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offload),   cmocka_unit_test(test_reduce_type),
+        cmocka_unit_test(test_tie),       cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_zero_stage),
+        cmocka_unit_test(test_kernels),   cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_framework), cmocka_unit_test(test_long_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
