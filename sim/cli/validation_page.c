@@ -203,7 +203,13 @@ static const char blanks[] =
     "| offload_blocks | 0; by a stack whose FSDP recipes offload (`offloads_to_fit`) the fewest by "
     "which the run fits |\n"
     "| zero_stage | as the stack's name or the notes say (\"ZeRO-3\", \"FULL_SHARD\"), else as the "
-    "stack's file, else 3 for FSDP without pipeline, else 1 |\n"
+    "stack's file, else 3 for FSDP without pipeline, else 1; where nothing is said, the lowest "
+    "stage "
+    "from there on by which a run that is not `oom` fits (Megatron's: up to 1 where tp or pp "
+    "divide "
+    "it) |\n";
+
+static const char other_blanks[] =
     "| micro_batch, global_batch | from the others of global_batch = micro_batch x grad_accum x "
     "dp; micro_batch else 1 |\n"
     "| precision | bf16, fp16 on V100 |\n"
@@ -403,6 +409,7 @@ void validation_page(struct cli *cli, const struct validation *v, const struct v
     fputs(last_columns, stdout);
     fputs(more_format, stdout);
     fputs(blanks, stdout);
+    fputs(other_blanks, stdout);
     for (int skip = SKIP_NOTHING + 1; skip < VALIDATION_SKIP_COUNT; skip++)
         printf("%s %s", skip > 1 ? ";" : "", validation_skip_name((enum validation_skip)skip));
     puts(".");

@@ -28,6 +28,11 @@ static bool fits(const struct measured_row *row, bool nearly) {
     return fits;
 }
 
+bool measured_row_fits(struct measured_row *row) {
+    row->fits = row->fits || fits(row, true);
+    return row->fits;
+}
+
 static bool fits_with(const struct measured_row *row, int64_t blocks) {
     set_blocks(row->out, blocks);
     return fits(row, false);
@@ -61,12 +66,12 @@ void measured_row_recompute(struct measured_row *row) {
     const bool none = strcmp(usual, "none") == 0;
     if (!row->recompute_unsaid || row->out->stack->offloads_to_fit ||
         strcmp(row->run.outcome, "oom") == 0 || (!none && strcmp(usual, "selective") != 0) ||
-        fits(row, true))
+        measured_row_fits(row))
         return;
     static const char *const more[] = { "selective", "full" };
     for (size_t i = none ? 0 : 1; i < sizeof more / sizeof more[0]; i++) {
         set_recompute(row, more[i]);
-        if (!fits(row, true)) continue;
+        if (!measured_row_fits(row)) continue;
         note_recompute(row);
         return;
     }

@@ -18,6 +18,8 @@ struct measured_row {
     const char *backend, *recompute, *attention;
     int64_t recompute_layers;           /* of layers:N; -1 otherwise */
     bool recompute_unsaid;              /* neither its cell nor its notes say */
+    bool sharding_unsaid;               /* nor its stack's name */
+    bool fits;                          /* as its document stands; else it was not asked */
     const char *vision;                 /* its module; NULL: text alone */
     const char *images_in;              /* the cell that tells of images where no modality does */
     int64_t vision_side, vision_patch;  /* pixels along its tiles and their patches */
@@ -121,6 +123,8 @@ const char *measured_encoder_names(const struct measured_context *context);
  * than is usual where nothing is said and the run would not fit otherwise. Both may simulate. */
 void measured_row_offload(struct measured_row *row);
 void measured_row_recompute(struct measured_row *row);
+/* Whether the document as it stands does, or by no more than the band of memory does not. */
+bool measured_row_fits(struct measured_row *row);
 /* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide or an
  * encoder goes before them. */
 void measured_row_stages(struct measured_row *row);

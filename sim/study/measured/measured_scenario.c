@@ -275,20 +275,51 @@ static enum validation_skip check(struct measured_row *row) {
     return misplaced;
 }
 
-void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
-                            struct measured_scenario *out) {
+static void make(const struct measured_context *context, const struct measured_run *run,
+                 struct measured_scenario *out, struct measured_row *row) {
     *out = (struct measured_scenario){ .skip = SKIP_NOTHING,
                                        .row_id =
                                            run->row_id[0] != '\0' ? run->row_id : "measured run" };
-    struct measured_row row = { .context = context, .run = *run, .out = out };
-    out->skip = check(&row);
+    *row = (struct measured_row){ .context = context, .run = *run, .out = out };
+    out->skip = check(row);
     if (out->skip != SKIP_NOTHING) return;
-    out->document = measured_document(&row);
-    measured_row_stages(&row);
+    out->document = measured_document(row);
+    measured_row_stages(row);
     if (measured_names_no_stack(run)) /* the one whose name filled blanks is not simulated */
         out->stack = measured_no_stack();
-    measured_row_offload(&row);
-    measured_row_recompute(&row);
+    measured_row_offload(row);
+    measured_row_recompute(row);
+}
+
+/* The lowest stage of ZeRO by which it fits takes the place of the usual one. Megatron shards
+ * nothing but the states of its optimizer where tensors or stages divide the model. */
+static void shard_to_fit(const struct measured_context *context, const struct measured_run *run,
+                         struct measured_scenario *out, struct measured_row *row) {
+    const bool megatron = strncmp(row->backend, "megatron", 8) == 0;
+    const int64_t most = megatron && row->tp * row->pp > 1 ? 1 : 3;
+    struct measured_run more = *run;
+    for (more.zero_stage = row->zero_stage + 1; more.zero_stage <= most; more.zero_stage++) {
+        struct measured_scenario sharded;
+        struct measured_row other;
+        make(context, &more, &sharded, &other);
+        if (sharded.skip == SKIP_NOTHING && measured_row_fits(&other)) {
+            measured_row_note(&other, "zero_stage: %ld, because it would not fit with less",
+                              (long)more.zero_stage);
+            cJSON_Delete(out->document);
+            *out = sharded;
+            return;
+        }
+        cJSON_Delete(sharded.document);
+    }
+}
+
+void measured_scenario_make(const struct measured_context *context, const struct measured_run *run,
+                            struct measured_scenario *out) {
+    struct measured_row row;
+    make(context, run, out, &row);
+    if (out->skip == SKIP_NOTHING && row.sharding_unsaid && row.dp * row.cp > 1 &&
+        strcmp(run->outcome, "oom") != 0 && !measured_row_fits(&row))
+        shard_to_fit(context, run, out, &row);
 }
 
 static struct execution *execute(const struct scenario_options *options,

@@ -1,6 +1,6 @@
 /* test_measured_fit.c - what a measured row keeps in host memory: as many blocks as it says, or
  * the fewest by which it fits where its stack's recipes offload what does not; and what it runs
- * again where nothing says so and it would not fit. */
+ * again or shards where nothing says so and it would not fit. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,8 +124,65 @@ static void test_recompute(void **state) {
     arena_destroy(arena);
 }
 
+/* The lowest stage of ZeRO that fits; a higher one than usual only if the run is known to have
+ * fitted and nothing says how it was sharded. */
+static void test_sharding(void **state) {
+    (void)state;
+    static const char sharding_header[] =
+        "row_id,source,model,layers,hidden,ffn_hidden,heads,vocab,seq_len,hardware,gpu_count,tp,"
+        "micro_batch,global_batch,precision,recompute,zero_stage,stack,outcome,iter_time_s,notes\n";
+#define LLAMA_7B  "a,s,LLaMA,32,4096,11008,32,32000,2048,"
+#define LLAMA_13B "a,s,LLaMA,40,5120,13824,40,32000,2048,"
+#define LLAMA_1B  "a,s,LLaMA,16,2048,5504,16,32000,2048,"
+    static const struct {
+        const char *row, *stack;
+        int64_t stage;
+        bool noted;
+    } cases[] = {
+        { LLAMA_1B "a100-80g-sxm,8,,1,8,bf16,,,transformers 2022,ok,1,\n", "hf-ddp", 0, false },
+        { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,,transformers 2022,ok,1,\n", "hf-deepspeed-2022", 1,
+          true },
+        { LLAMA_7B "a100-40g-sxm,8,,1,8,bf16,,,transformers 2022,ok,1,\n", "hf-deepspeed-2022", 2,
+          true },
+        { LLAMA_13B "a100-40g-sxm,8,,1,8,bf16,,,transformers 2022,ok,1,\n", "hf-deepspeed-2022", 3,
+          true },
+        { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,,transformers 2022,oom,,\n", "hf-ddp", 0, false },
+        { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,,transformers 2022,ok,1,DDP\n", "hf-ddp", 0, false },
+        { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,0,transformers 2022,ok,1,\n", "hf-ddp", 0, false },
+        { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,,hf-ddp,ok,1,\n", "hf-ddp", 0, false },
+        { LLAMA_7B "a100-80g-sxm,1,,1,1,bf16,,,transformers 2022,ok,1,\n", "hf-ddp", 0, false },
+        /* Megatron shards more than states only where it divides nothing. */
+        { LLAMA_7B "a100-40g-sxm,8,,1,8,bf16,full,,megatron-core,ok,1,\n", "megatron-core", 2,
+          true },
+        { LLAMA_7B "a100-40g-sxm,8,2,64,256,bf16,none,,megatron-core,ok,1,\n", "megatron-core", 1,
+          false },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct measured_context context;
+    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct measured_scenario m =
+            scenario_of_row(&context, "test_measured_fit.csv", sharding_header, cases[i].row);
+        const cJSON *layout = cJSON_GetObjectItemCaseSensitive(m.document, "layout");
+        const double stage =
+            cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(layout, "zero_stage"));
+        bool noted = false;
+        for (const char *const *note = m.notes; *note != NULL; note++)
+            noted = noted || (strncmp(*note, "zero_stage: ", 12) == 0 &&
+                              strstr(*note, "because it would not fit") != NULL);
+        if (strcmp(m.stack->name, cases[i].stack) != 0 || stage != (double)cases[i].stage)
+            fail_msg("%s: got ZeRO-%g by %s", cases[i].row, stage, m.stack->name);
+        if (noted != cases[i].noted) fail_msg("%s: noted %d", cases[i].row, noted);
+        cJSON_Delete(m.document);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_blocks),
-                                        cmocka_unit_test(test_recompute) };
+                                        cmocka_unit_test(test_recompute),
+                                        cmocka_unit_test(test_sharding) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
