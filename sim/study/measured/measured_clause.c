@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 static bool ends_clause(const char *at) {
     if (strchr(",;()[]{}\n", *at) != NULL) return true;
@@ -46,6 +47,73 @@ bool clause_is_one_of(const char *token, const char *const *words) {
 
 const char *clause_token(const struct clause *clause, int i) {
     return i >= 0 && i < clause->count ? clause->tokens[i] : "";
+}
+
+/* ---- what nobody says ---- */
+
+static bool begins_word(const char *text, const char *at) {
+    return at == text || !isalnum((unsigned char)at[-1]);
+}
+
+/* Behind "not stated", "unspecified" and so on at `at`; NULL: none of them. */
+static const char *behind_unstated(const char *text, const char *at) {
+    static const char *const words[] = { "unstated",      "unspecified",   "not stated",
+                                         "not said",      "not given",     "not specified",
+                                         "not reported",  "not known",     "not logged",
+                                         "not mentioned", "not disclosed", "not documented" };
+    if (!begins_word(text, at)) return NULL;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t length = strlen(words[i]);
+        if (strncasecmp(at, words[i], length) == 0 && !isalnum((unsigned char)at[length]))
+            return at + length;
+    }
+    return NULL;
+}
+
+static bool ends_sentence(const char *at) {
+    return *at == '\0' || *at == ';' || *at == '\n' ||
+           (*at == '.' && (at[1] == '\0' || isspace((unsigned char)at[1])));
+}
+
+/* The list behind a colon, which may follow where it is not stated ("in the files (a, b):"). */
+static void blank_list_behind(char *at) {
+    while (!ends_sentence(at) && (*at != ':' || !isspace((unsigned char)at[1])))
+        at++;
+    if (*at != ':') return;
+    for (at++; !ends_sentence(at); at++)
+        if (*at != ' ') *at = '-';
+}
+
+/* The clauses of one or two words between commas that end at `end`. */
+static void blank_list_before(char *text, char *end) {
+    static const char *const tells[] = { "full",    "selective", "flash", "no",  "none",
+                                         "without", "fused",     "naive", "off", NULL };
+    while (end > text) {
+        char *start = end;
+        while (start > text && strchr(",;:.()[]{}\n", start[-1]) == NULL)
+            start--;
+        const char *at = start;
+        struct clause clause;
+        const bool words = clause_next(&at, &clause) && at >= end;
+        const bool digits = strcspn(start, "0123456789") < (size_t)(end - start);
+        if (!words || clause.count > 2 || digits || clause_mentions(&clause, tells)) return;
+        memset(start, '-', (size_t)(end - start));
+        if (start == text || start[-1] != ',') return;
+        end = start - 1;
+    }
+}
+
+void clause_blank_unstated(char *text) {
+    for (char *at = text; *at != '\0'; at++) {
+        const char *behind = behind_unstated(text, at);
+        if (behind == NULL) continue;
+        char *comma = at;
+        while (comma > text && strchr(",;:.()[]{}\n", comma[-1]) == NULL)
+            comma--;
+        if (comma > text && comma[-1] == ',') blank_list_before(text, comma - 1);
+        blank_list_behind(text + (behind - text));
+        at = text + (behind - text) - 1;
+    }
 }
 
 bool clause_denied_before(const struct clause *clause, int at) {

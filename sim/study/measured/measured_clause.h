@@ -28,6 +28,11 @@ bool clause_mentions(const struct clause *clause, const char *const *words);
 /* The words stand at token i, one behind the other. */
 bool clause_starts(const struct clause *clause, int i, const char *const *words);
 
+/* Blanks what the text says that nobody says: "not stated (in its files): A, B", and before
+ * "... not stated" the clauses of at most two words ahead of it ("recomputation, attention not
+ * stated"), for the functions below would take a word alone as said. */
+void clause_blank_unstated(char *text);
+
 /* A denial or comparison anywhere before the token. */
 bool clause_denied_before(const struct clause *clause, int at);
 /* "offload_optimizer_device: none", "optimizer_cpu_offload=0": what an option is set to. */

@@ -3,6 +3,7 @@
  * The stack decides what its source leaves out: the backend, recomputation, sequence parallelism,
  * which data-parallel traffic is hidden (measured_stack.c).
  */
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_row.h"
 
 #include <math.h>
@@ -281,6 +282,9 @@ static void make(const struct measured_context *context, const struct measured_r
                                        .row_id =
                                            run->row_id[0] != '\0' ? run->row_id : "measured run" };
     *row = (struct measured_row){ .context = context, .run = *run, .out = out };
+    char *said = arena_text(context->arena, run->notes);
+    clause_blank_unstated(said);
+    row->run.notes = said;
     out->skip = check(row);
     if (out->skip != SKIP_NOTHING) return;
     out->document = measured_document(row);

@@ -3,9 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_said.h"
 
 static void test_offload(void **state) {
@@ -51,6 +53,42 @@ static void test_offload(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (measured_says_offload(cases[i].text) != cases[i].offloads)
             fail_msg("\"%s\"", cases[i].text);
+}
+
+/* What is not stated is not said, in the lists that people write. */
+static void test_unstated(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *recompute, *attention;
+        int64_t stage;
+    } cases[] = {
+        { "Not stated in its files (common.sh, fp8.sh): interleaving, recomputation, attention", "",
+          "", -1 },
+        { "Not stated: recomputation, FlashAttention-2", "", "", -1 },
+        { "Recomputation, attention kernel not stated", "", "", -1 },
+        { "activation checkpointing, ZeRO stage, attention not given. ZeRO-2", "", "", 2 },
+        { "unspecified: recomputation; ZeRO-3 with flash attention", "", "flash", 3 },
+        { "Stack not stated. Activation checkpointing, FlashAttention-2", "full", "flash-2", -1 },
+        { "full recomputation, attention kernel not stated", "full", "", -1 },
+        { "selective recomputation, ZeRO-3, network not stated", "selective", "", 3 },
+        { "activation checkpointing (form of the card not stated)", "full", "", -1 },
+        { "flash-attn, version not stated: recomputation", "", "flash", -1 },
+        { "not stated", "", "", -1 },
+        { "", "", "", -1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        clause_blank_unstated(text);
+        assert_int_equal(strlen(text), strlen(cases[i].text));
+        const char *recompute = measured_says_recompute(text);
+        const char *attention = measured_says_attention(text);
+        if (strcmp(recompute, cases[i].recompute) != 0 ||
+            strcmp(attention, cases[i].attention) != 0 ||
+            measured_says_zero_stage(text) != cases[i].stage)
+            fail_msg("\"%s\" is \"%s\": %s, %s, %ld", cases[i].text, text, recompute, attention,
+                     (long)measured_says_zero_stage(text));
+    }
 }
 
 static void test_reduce_type(void **state) {
@@ -402,11 +440,12 @@ static void test_framework(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offload),   cmocka_unit_test(test_reduce_type),
-        cmocka_unit_test(test_tie),       cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_kernels),   cmocka_unit_test(test_bf16_weights),
-        cmocka_unit_test(test_framework), cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_offload),      cmocka_unit_test(test_unstated),
+        cmocka_unit_test(test_reduce_type),  cmocka_unit_test(test_tie),
+        cmocka_unit_test(test_recompute),    cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_zero_stage),   cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_bf16_weights), cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
