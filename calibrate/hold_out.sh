@@ -14,6 +14,7 @@
 #   m-octave, n-octave, k-octave, length-octave, bytes-octave   every fourth octave of that size
 #   fp8               one fold: all matmuls in fp8
 #   length, heads     attention of one length, of one number of heads
+#   length-large      one fold: attention of more than 4,096 tokens
 #   head-size         attention of one head size in four, but 128, without which nothing is fitted
 #   group             attention of one of four ratios of query heads to key heads
 #   mask              one fold: all full attention; without causal nothing is fitted
@@ -66,11 +67,12 @@ bytes-large | bytes-small) nccl=bytes folds=0 ;;
 fp8) gemm=dtype folds=0 ;;
 nk) gemm=n,k ;;
 length) attention=seqlen ;;
+length-large) attention=seqlen folds=0 ;;
 heads) attention=heads_q ;;
 table) nccl=gpu,op,n_gpus,n_nodes,interconnect,nccl_version ;;
 largest) gemm=m,n,k attention=seqlen,heads_q nccl=bytes folds=0 ;;
 *)
-    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, heads, head-size, mask, group, ranks, operator, table, largest, flop-large, fp8, bytes-large, bytes-small, {m,n,k,length,heads,bytes}-octave" >&2
+    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, length-large, heads, head-size, mask, group, ranks, operator, table, largest, flop-large, fp8, bytes-large, bytes-small, {m,n,k,length,heads,bytes}-octave" >&2
     exit 2
     ;;
 esac
@@ -121,6 +123,7 @@ split() {
             else if (by == "bytes-large") out[NR] = $(at["bytes"]) >= 67108864
             else if (by == "bytes-small") out[NR] = $(at["bytes"]) <= 4194304
             else if (by == "flop-large") out[NR] = 2 * $(at["m"]) * $(at["n"]) * $(at["k"]) >= 1e13
+            else if (by == "length-large") out[NR] = $(at["seqlen"]) > 4096
             else if (by == "mask") out[NR] = key == "/0"
             else if (by ~ /^(head-size|group)$/) {
                 if (by == "group") key = $(at["heads_kv"]) > 0 ? $(at["heads_q"]) / $(at["heads_kv"]) : 1

@@ -201,10 +201,23 @@ static double tile_waste(const struct attention_curve *curve, double length, dou
     return waves * curve->tile_slots * curve->tile_rows / (head_count * length);
 }
 
+/* Longer than measured, a head has more tiles for the multiprocessors, as more heads of the longest
+ * measured have. */
+static double attention_ratio(const struct correction_table *table, const double *sizes,
+                              bool *inside_range) {
+    double reached[3] = { sizes[0], sizes[1], sizes[2] };
+    if (table->axis_count > 0) {
+        const struct log_axis *lengths = &table->axes[0];
+        const double beyond = sizes[0] - lengths->log2_at[lengths->count - 1];
+        if (beyond > 0) reached[1] += beyond;
+    }
+    return correction_ratio(table, reached, inside_range);
+}
+
 static double attention_compute_s(const struct attention_curve *curve, double ideal_s,
                                   double length, double head_count, const double *sizes,
                                   bool forward, bool *inside_range) {
-    const double log_ratio = correction_ratio(&curve->correction, sizes, inside_range);
+    const double log_ratio = attention_ratio(&curve->correction, sizes, inside_range);
     const double form_s = ideal_s / curve->efficiency * (1 + curve->length_half / length);
     if (!forward) return form_s;
     const double launched_s = form_s * (1 + curve->rows_half / (head_count * length));
