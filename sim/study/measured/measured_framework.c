@@ -204,8 +204,10 @@ static const char *const transformers[] = { "transformers", "hf",   "huggingface
 static bool is_complete(const struct told *told) {
     if (names(told, "compile")) return says_one(told->name, transformers) || names_pytorch(told);
     if (parallel(told->name) == NULL || names(told, "liger")) return false;
+    const bool hf = says_one(told->name, transformers);
+    if (hf && is_compiled(told)) return false;
     if (names_pytorch(told)) return true;
-    return says_one(told->name, transformers) && (names(told, "bf16") || !weights_are_bf16(told));
+    return hf && (names(told, "bf16") || !weights_are_bf16(told));
 }
 
 /* "arXiv 2312.12391" is of 2023. */

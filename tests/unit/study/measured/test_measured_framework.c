@@ -95,6 +95,9 @@ static void test_passing_words(void **state) {
     (void)state;
     static const struct row rows[] = {
         { "hf-trainer-2025", "a page", "FSDP (DeepSpeed OOMed)", "", "1", "bf16", "hf-fsdp-2025" },
+        { "hf-transformers-fsdp2-2025", "a page", "torch.compile", "3", "1", "bf16", "hf-compile" },
+        { "hf-transformers-fsdp2-2025", "a page", "not compiled", "3", "1", "bf16",
+          "hf-fsdp-2025" },
         { "pytorch-2025", "a page", "FSDP2, autocast bf16, torch.compile", "", "1", "bf16",
           "pytorch-fsdp2" },
         { "hf-trainer-2025", "a page", "ZeRO-3", "", "1", "bf16", "hf-deepspeed-2025" },
