@@ -132,6 +132,7 @@ struct stack {
     int64_t zero_stage;    /* without a pipeline; -1: the backend's usual one */
     const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
+    bool context_heads; /* ranks of context parallelism exchange heads for tokens where they can */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;

@@ -12,7 +12,8 @@ struct stack_fields {
     const cJSON *words, *runs, *refines, *told_by, *factors, *sources, *keeps, *time_rows,
         *memory_rows, *kernel_traffic;
     int64_t year, softmax_multiple;
-    bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather, attention_fitted;
+    bool sequence_parallel, context_heads, overlap_gradient_reduce, overlap_parameter_gather,
+        attention_fitted;
     bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
         gradient_buckets, whole_logits, divides_sends;
     bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, branches_apart,
@@ -85,6 +86,10 @@ static const struct field stack_rows[] = {
       "what a recomputing block runs again", recompute_style_names },
     { "sequence_parallel", FIELD_BOOL, AT(sequence_parallel), 0, 0, "true", "",
       "with TP, of measured runs that do not say", NULL },
+    { "context_heads", FIELD_BOOL, AT(context_heads), 0, 0, "false", "",
+      "context parallelism exchanges heads for tokens (layout.cp_kind all-to-all) where no layout "
+      "says otherwise and its ranks divide the heads",
+      NULL },
     { "gpt_dropout", FIELD_BOOL, AT(gpt_dropout), 0, 0, "false", "",
       "measured GPTs with fused attention were trained with dropout", NULL },
     { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
@@ -516,6 +521,7 @@ static bool is_cause(const char *name) {
         "hardware",
         "recompute",
         "sequence_parallel",
+        "context_heads",
         "relative",
         "pipeline_stack",
         "factors",
@@ -574,6 +580,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
         .pipeline_stack = f.pipeline_stack,
         .recompute_style = (enum stack_recompute)f.recompute_style,
         .sequence_parallel = f.sequence_parallel,
+        .context_heads = f.context_heads,
         .gpt_dropout = f.gpt_dropout,
         .overlap_gradient_reduce = f.overlap_gradient_reduce,
         .overlap_parameter_gather = f.overlap_parameter_gather,

@@ -196,6 +196,8 @@ static const char blanks[] =
     "V100; below 100 GPUs share a "
     "NIC |\n"
     "| sp, overlap, dropout | as the stack's file says |\n"
+    "| how cp shares a sequence | as the notes say (\"Ulysses\", \"ring attention\"), else as the "
+    "stack's file |\n"
     "| recompute | as the notes say (\"full AC\", \"recompute-activations\", \"no gradient "
     "checkpointing\"), else as the stack's file; `selective`, else `full`, where nothing is said "
     "and a run that is not `oom` would not fit by more than the band of memory (but by stacks "

@@ -159,7 +159,8 @@ static const struct field layout_fields[] = {
       "context parallel degree: ranks that share each sequence of the language model", NULL },
     { "cp_kind", FIELD_CHOICE, AT(cp_kind), 0, 0, "\"ring\"", "",
       "how keys and values travel with cp > 1: all gathered before attention, around a ring beside "
-      "it (Megatron-LM's p2p), or heads exchanged for tokens (DeepSpeed Ulysses)",
+      "it (Megatron-LM's p2p), or heads exchanged for tokens (DeepSpeed Ulysses; stacks that do so "
+      "where a layout says nothing have `context_heads`)",
       context_names },
     { "cp_balanced", FIELD_BOOL, AT(cp_balanced), 0, 0, "true", "",
       "ring and all-gather: each rank holds tokens from both ends of a sequence (zigzag), so that "

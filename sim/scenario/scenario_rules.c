@@ -121,25 +121,33 @@ bool rule_layout(struct reader *r) {
     return true;
 }
 
-/* The encoder's tiles are dealt whole. */
-static bool context_divides_heads(struct reader *r) {
-    const struct scenario *s = r->s;
+/* The first module whose heads the ranks of context parallelism do not divide; NULL: none. The
+ * encoder's tiles are dealt whole. */
+static const struct module *undivided_heads(const struct scenario *s) {
     const enum module_role cut[] = { MODULE_LANGUAGE, MODULE_DIFFUSION_DECODER };
-    r->rule = "cp-divides-heads";
-    if (s->layout_fields.cp_kind != CONTEXT_ALL_TO_ALL) return true;
     for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
         const struct module *m = &s->model->modules[cut[i]];
-        if (m->layer_count == 0 || m->heads / s->layout.tp % s->layout.cp == 0) continue;
-        return json_error(s->json,
-                          SUSPECT(r, scenario_member(r->top.layout, "cp"),
-                                  scenario_member(r->top.layout, "tp"),
-                                  scenario_member(r->top.layout, "cp_kind")),
-                          r->err, "\"cp_kind\": \"ring\" divides tokens, not heads",
-                          "cp %ld does not divide the %ld attention heads that tp %ld leaves of %s",
-                          (long)s->layout.cp, (long)(m->heads / s->layout.tp), (long)s->layout.tp,
-                          m->name);
+        if (m->layer_count > 0 && m->heads / s->layout.tp % s->layout.cp != 0) return m;
     }
-    return true;
+    return NULL;
+}
+
+static bool context_divides_heads(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct module *m = undivided_heads(s);
+    const cJSON *said =
+        scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_kind"));
+    if (said == NULL && s->stack != NULL && s->stack->context_heads && m == NULL)
+        s->layout_fields.cp_kind = CONTEXT_ALL_TO_ALL;
+    r->rule = "cp-divides-heads";
+    if (s->layout_fields.cp_kind != CONTEXT_ALL_TO_ALL || m == NULL) return true;
+    return json_error(
+        s->json,
+        SUSPECT(r, scenario_member(r->top.layout, "cp"), scenario_member(r->top.layout, "tp"),
+                scenario_member(r->top.layout, "cp_kind")),
+        r->err, "\"cp_kind\": \"ring\" divides tokens, not heads",
+        "cp %ld does not divide the %ld attention heads that tp %ld leaves of %s",
+        (long)s->layout.cp, (long)(m->heads / s->layout.tp), (long)s->layout.tp, m->name);
 }
 
 bool rule_model(struct reader *r) {

@@ -14,8 +14,7 @@ static bool is_encoder(const struct measured_run *r) {
 /* Models of the GPT family, encoders and diffusion transformers have biases, norms with means and
  * learned positions beside their activation. */
 static bool is_like_gpt(const struct measured_run *r) {
-    return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 ||
-           is_encoder(r);
+    return strncmp(r->ffn, "gelu", 4) == 0 || strcmp(r->ffn, "quick-gelu") == 0 || is_encoder(r);
 }
 
 /* A note that something is as it usually is. */
@@ -266,6 +265,17 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
+/* Where the notes say it; else the stack does. Ulysses where its ranks do not divide the heads is a
+ * ring (modelscope/ms-swift rings what is left over). */
+static void add_context_kind(cJSON *layout, struct measured_row *row) {
+    const char *said = measured_says_context(row->run.notes);
+    const bool divides = row->run.heads % (row->tp * row->cp) == 0;
+    if (row->cp == 1 || said[0] == '\0' || (!divides && strcmp(said, "ring") != 0)) return;
+    cJSON_AddStringToObject(layout, "cp_kind", said);
+    measured_row_note(row, "cp: by %s, as its notes say",
+                      strcmp(said, "ring") == 0 ? "a ring" : "heads (Ulysses)");
+}
+
 static void add_layout(cJSON *root, struct measured_row *row) {
     cJSON *layout = cJSON_AddObjectToObject(root, "layout");
     cJSON_AddStringToObject(layout, "backend", row->backend);
@@ -275,6 +285,7 @@ static void add_layout(cJSON *root, struct measured_row *row) {
     cJSON_AddNumberToObject(layout, "pp", (double)row->pp);
     cJSON_AddNumberToObject(layout, "vpp", (double)row->vpp);
     cJSON_AddNumberToObject(layout, "cp", (double)row->cp);
+    add_context_kind(layout, row);
     cJSON_AddNumberToObject(layout, "dp", (double)row->dp);
     cJSON_AddNumberToObject(layout, "zero_stage", (double)row->zero_stage);
     if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);

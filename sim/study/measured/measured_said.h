@@ -26,6 +26,10 @@ const char *measured_reduce_type(const char *text);
 const char *measured_says_attention(const char *text);
 const char *measured_says_recompute(const char *text);
 
+/* How ranks share a sequence: layout.cp_kind as Ulysses ("all-to-all") or ring attention ("ring") has
+ * it; "" where it says neither, or both. */
+const char *measured_says_context(const char *text);
+
 /* The ZeRO stage that it names ("ZeRO-3", "full_shard", "sharding stage 2"); -1: none, or two. */
 int64_t measured_says_zero_stage(const char *text);
 

@@ -146,6 +146,31 @@ const char *measured_says_recompute(const char *text) {
     return found;
 }
 
+/* ---- context parallelism ---- */
+
+/* "Ulysses", "ring attention", "sequence parallel by rings" at token i; NULL: neither. */
+static const char *context_at(const struct clause *clause, int i) {
+    static const char *const rings[] = { "ring", "rings", "ringattention", NULL };
+    static const char *const shared[] = { "attention", "attn", "context", "sequence",
+                                          "sequences", "cp",   "sp",      NULL };
+    const char *token = clause_token(clause, i);
+    if (strcmp(token, "ulysses") == 0) return "all-to-all";
+    return clause_is_one_of(token, rings) && clause_mentions(clause, shared) ? "ring" : NULL;
+}
+
+const char *measured_says_context(const char *text) {
+    const char *found = "";
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const char *kind = context_at(&clause, i);
+            if (kind == NULL || clause_polarity(&clause, i, i, text) != POLARITY_SAID) continue;
+            if (found[0] != '\0' && strcmp(found, kind) != 0) return "";
+            found = kind;
+        }
+    return found;
+}
+
 /* ---- sharding ---- */
 
 static int64_t digit(const char *token) {

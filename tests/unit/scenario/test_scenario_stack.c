@@ -68,6 +68,29 @@ static void test_overlap_as_the_stack_does(void **state) {
     }
 }
 
+/* hf-deepspeed exchanges heads where its ranks divide them and the layout names no other way. */
+static void test_sharing_of_sequences(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[6];
+        enum context_kind kind;
+    } cases[] = {
+        { { "layout.cp=4" }, CONTEXT_RING }, /* megatron-core's */
+        { { "layout.stack=hf-deepspeed", "layout.cp=4" }, CONTEXT_ALL_TO_ALL },
+        { { "layout.stack=llama-factory", "layout.cp=4" }, CONTEXT_ALL_TO_ALL },
+        { { "layout.stack=hf-deepspeed", "layout.cp=4", "layout.cp_kind=ring" }, CONTEXT_RING },
+        { { "layout.stack=hf-deepspeed", "layout.cp=32", "layout.tp=1", "layout.pp=1" },
+          CONTEXT_RING },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        if (s->layout_fields.cp_kind != (int)cases[i].kind)
+            fail_msg("case %zu: %s", i,
+                     context_kind_name((enum context_kind)s->layout_fields.cp_kind));
+        scenario_destroy(s);
+    }
+}
+
 /* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
  * names. */
 static void test_host_of_a_file(void **state) {
@@ -227,8 +250,11 @@ int main(void) {
         cmocka_unit_test(test_the_usual_stack),
         cmocka_unit_test(test_attention_of_another_gpu_is_not_told),
         cmocka_unit_test(test_overlap_as_the_stack_does),
-        cmocka_unit_test(test_host_of_a_file),    cmocka_unit_test(test_host_of_a_gpu),
-        cmocka_unit_test(test_padding_taken_out), cmocka_unit_test(test_stack_of_a_precision),
+        cmocka_unit_test(test_sharing_of_sequences),
+        cmocka_unit_test(test_host_of_a_file),
+        cmocka_unit_test(test_host_of_a_gpu),
+        cmocka_unit_test(test_padding_taken_out),
+        cmocka_unit_test(test_stack_of_a_precision),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

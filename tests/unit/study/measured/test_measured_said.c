@@ -91,6 +91,25 @@ static void test_unstated(void **state) {
     }
 }
 
+static void test_context(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        { "Ulysses sequence parallel of 8", "all-to-all" },
+        { "DeepSpeed-Ulysses, SP 4", "all-to-all" },
+        { "ring attention over four GPUs", "ring" },
+        { "sequences shared around a ring", "ring" },
+        { "Ulysses instead of ring attention", "" },
+        { "Ulysses 2 x ring attention 4", "" },
+        { "no ring attention", "" },
+        { "NCCL's ring all-reduce", "" },
+        { "Ulysses not stated", "" },
+        { "", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(measured_says_context(cases[i][0]), cases[i][1]) != 0)
+            fail_msg("\"%s\": %s", cases[i][0], measured_says_context(cases[i][0]));
+}
+
 static void test_reduce_type(void **state) {
     (void)state;
     static const struct {
@@ -440,12 +459,12 @@ static void test_framework(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offload),      cmocka_unit_test(test_unstated),
-        cmocka_unit_test(test_reduce_type),  cmocka_unit_test(test_tie),
-        cmocka_unit_test(test_recompute),    cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_zero_stage),   cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_bf16_weights), cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_offload),   cmocka_unit_test(test_unstated),
+        cmocka_unit_test(test_context),   cmocka_unit_test(test_reduce_type),
+        cmocka_unit_test(test_tie),       cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_zero_stage),
+        cmocka_unit_test(test_kernels),   cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_framework), cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
