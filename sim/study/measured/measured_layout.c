@@ -85,8 +85,10 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
                       : named >= 0       ? named
                       : said >= 0        ? said
                                          : usual_zero_stage(stack, row->pp);
+    /* The code of a stack that is named may have no other way. */
+    const bool by_code = stack->zero_stage >= 0 && row->out->known_stack && !row->out->half_known;
     row->sharding_unsaid =
-        r->zero_stage < 0 && named < 0 && said < 0 && !measured_says_ddp(r->notes);
+        r->zero_stage < 0 && named < 0 && said < 0 && !measured_says_ddp(r->notes) && !by_code;
     if (r->zero_stage < 0 && named >= 0)
         measured_row_note(row, "zero_stage: %ld, as the stack's name says", (long)named);
     else if (r->zero_stage < 0 && said >= 0)

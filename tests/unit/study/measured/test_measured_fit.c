@@ -151,6 +151,7 @@ static void test_sharding(void **state) {
         { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,0,transformers 2022,ok,1,\n", "hf-ddp", 0, false },
         { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,,hf-ddp,ok,1,\n", "hf-ddp", 0, false },
         { LLAMA_7B "a100-80g-sxm,1,,1,1,bf16,,,transformers 2022,ok,1,\n", "hf-ddp", 0, false },
+        { LLAMA_7B "a100-80g-sxm,8,,1,8,bf16,,,nanogpt,ok,1,\n", "nanogpt", 0, false },
         /* Megatron shards more than states only where it divides nothing. */
         { LLAMA_7B "a100-40g-sxm,8,,1,8,bf16,full,,megatron-core,ok,1,\n", "megatron-core", 2,
           true },
