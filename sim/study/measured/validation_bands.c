@@ -32,7 +32,7 @@
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
  * to come may be of a source like any of these, whichever has the most rows. Of stacks without
  * their factors it is over the rows alone: by sources that band would be wider than a reader can
- * use (docs/MODEL.md, section 9).
+ * use (docs/MODEL.md, section 9). So it is of classes of fewer than SOURCES_MIN sources.
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -46,9 +46,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POOL_ROWS 20.0
-#define SHARE     0.8
-#define TAIL      ((1 - SHARE) / 2) /* of a band whose sides are found apart */
+#define POOL_ROWS   20.0
+#define SHARE       0.8
+#define TAIL        ((1 - SHARE) / 2) /* of a band whose sides are found apart */
+#define SOURCES_MIN 8.0
 
 struct residual {
     double size, weight;
@@ -145,6 +146,12 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         list[count++] = (struct residual){ residual_of(c, i), 1,
                                            c->what == BAND_RELATIVE ? 1 : share_of_source(c, i) };
     }
+    /* Four fifths of a few sources are one source's residual or another's: rows alone count. */
+    double sources = 0;
+    for (int64_t i = 0; i < count; i++)
+        sources += list[i].of_source;
+    for (int64_t i = 0; i < count && sources < SOURCES_MIN; i++)
+        list[i].of_source = 1;
     /* Too few on one side of the range say nothing of it. */
     const double width = count >= 8 || range < 0 ? quantile(list, count, SHARE) : NAN;
     free(list);
