@@ -237,8 +237,10 @@ static bool fit_one_attention(struct calibrate_job *job, const struct attention_
     int64_t count = 0;
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
+        const char *library = plan->attention_framework;
         if (strcmp(row->gpu, plan->attention_gpu) == 0 && calibrate_is_of_rule(row, rule) &&
-            strncmp(row->source, "S9:", 3) != 0)
+            strncmp(row->source, "S9:", 3) != 0 &&
+            (library == NULL || strncmp(row->framework, library, strlen(library)) == 0))
             rows[count++] = *row;
     }
     if (count < ATTENTION_ROWS_MIN || plan->attention_efficiency > 0) return false;
@@ -294,8 +296,10 @@ static cJSON *attention_curve(struct calibrate_job *job, const struct attention_
     if (fit)
         return calibrate_attention_curve_json(
             rule, fit,
-            arena_format(job->arena, "fused attention measured on %s", plan->attention_gpu), time,
-            plan->band_factor);
+            arena_format(job->arena, "fused attention measured on %s%s%s", plan->attention_gpu,
+                         plan->attention_framework != NULL ? " by " : "",
+                         plan->attention_framework != NULL ? plan->attention_framework : ""),
+            time, plan->band_factor);
     struct attention_fit ruled = { .held_out.p80 = RULE_BAND_FRACTION };
     const bool narrow = rule->head_dim == 64 && plan->attention_narrow > 0;
     ruled.coefficient[ATTENTION_EFFICIENCY] = base->coefficient[ATTENTION_EFFICIENCY] *

@@ -80,10 +80,13 @@ static const struct stated_collective pcie_collectives[] = {
     "processor's"
 /* cuDNN on H200, causal, 2,048 to 32,768 tokens: 1.37 to 1.61 (NVIDIA/cudnn-frontend). */
 #define HOPPER_BACKWARD_WIDE 1.45
-/* What every relative of A100 and H100 takes from it, the part itself included. */
+/* What every relative of A100 and H100 takes from it, the part itself included. vLLM 0.14.0 takes
+ * 1.16 times SGLang 0.5.10's time for the same attention on A100 (1,496 shapes), as long on H100,
+ * and 1.12 times vLLM 0.20.0's on A100 (17 shapes): its kernel, not the hardware. */
 #define A100_FRACTIONS                                                                             \
     .gemm_gpu = "A100-SXM4-80GB", .gemm_peak = A100_PEAK, .gemm_bandwidth = A100_HBM,              \
     .settled_k_half = 128, .fp8_efficiency = 0.68, .attention_gpu = "A100-SXM4-80GB",              \
+    .attention_framework = "sglang",                                                               \
     .stream_gpu = "A100-SXM4-80GB", .launch_us = 2.6, .graph_launch_us = 1.3
 #define H100_FRACTIONS                                                                             \
     .gemm_gpu = "H100-SXM5-80GB", .gemm_peak = H100_PEAK, .gemm_bandwidth = 3350e9,                \
@@ -512,6 +515,7 @@ static const struct plan plans[] = {
       .settled_source = "settled curve: fit of the TensorRT-LLM collector on L40S "
                         "(ai-dynamo/aiconfigurator)",
       .attention_gpu = "A100-SXM4-80GB",
+      .attention_framework = "sglang",
       .attention_peak = A100_PEAK,
       .attention_bandwidth = A100_HBM,
       .stream_gpu = "A100-SXM4-80GB",

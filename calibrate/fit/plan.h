@@ -37,6 +37,7 @@ struct plan {
     const char *settled_source;
     /* attention */
     const char *attention_gpu;
+    const char *attention_framework; /* whose rows make the curves of a step; NULL: all together */
     double attention_peak, attention_bandwidth; /* of attention_gpu; 0: as of gemm_gpu */
     double attention_efficiency;                /* stated instead of fitted; 0: fitted */
     double attention_length_half;
