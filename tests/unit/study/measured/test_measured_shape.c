@@ -1,9 +1,11 @@
 /* test_measured_shape.c - each line of the public shapes is whole, and says what it was compared
  * with. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 #include "sim/base/csv.h"
@@ -18,13 +20,41 @@ static int64_t count_of(const struct csv *csv, int64_t row, const char *column) 
     return value;
 }
 
+/* Billions, of a name that says how many ("qwen2.5-coder-0.5b", "gpt2-124m", "bloom-7b1"); 0. */
+static double size_in_name(const char *name) {
+    for (const char *at = strrchr(name, '-'); at != NULL && at > name;
+         at = memrchr(name, '-', (size_t)(at - name))) {
+        char *end;
+        const double size = strtod(at + 1, &end);
+        if (end == at + 1 || (*end != 'b' && *end != 'm')) continue;
+        if (*end == 'm') return size / 1000;
+        return size + (end[1] >= '0' && end[1] <= '9' ? (end[1] - '0') / 10.0 : 0);
+    }
+    return 0;
+}
+
+static double billions(const struct csv *csv, int64_t row) {
+    const double hidden = (double)count_of(csv, row, "hidden"),
+                 head_dim = (double)count_of(csv, row, "head_dim"),
+                 heads = (double)count_of(csv, row, "heads"),
+                 kv = (double)count_of(csv, row, "kv_heads");
+    const bool gated = strcmp(csv_cell(csv, row, csv_column(csv, "ffn")), "swiglu") == 0;
+    const double block = hidden * head_dim * (2 * heads + 2 * kv) +
+                         (gated ? 3 : 2) * hidden * (double)count_of(csv, row, "ffn_hidden");
+    const double tables = count_of(csv, row, "tied") ? 1 : 2;
+    return ((double)count_of(csv, row, "layers") * block +
+            tables * hidden * (double)count_of(csv, row, "vocab")) /
+           1e9;
+}
+
 static void test_lines(void **state) {
     (void)state;
     struct arena *arena = arena_create();
     struct error err = { 0 };
     const struct csv *csv = csv_load(arena, SHAPES, &err);
     if (csv == NULL) fail_msg("%s", err.text);
-    assert_true(csv->row_count >= 55);
+    int64_t sized = 0;
+    assert_true(csv->row_count >= 85);
     for (int64_t row = 0; row < csv->row_count; row++) {
         const char *name = csv_cell(csv, row, csv_column(csv, "name"));
         for (int64_t column = 0; column < csv->column_count; column++)
@@ -35,11 +65,17 @@ static void test_lines(void **state) {
         if (heads % kv != 0) fail_msg("%s: %ld heads of %ld", name, (long)heads, (long)kv);
         /* The heads of these are together wider or narrower than the model. */
         if (strncmp(name, "qwen3-", 6) != 0 && strcmp(name, "mistral-nemo") != 0 &&
+            strcmp(name, "mistral-small-24b") != 0 &&
             heads * count_of(csv, row, "head_dim") != hidden)
             fail_msg("%s: heads are not %ld wide together", name, (long)hidden);
         if (strncmp(csv_cell(csv, row, csv_column(csv, "compared")), "20", 2) != 0)
             fail_msg("%s: not compared", name);
+        const double size = size_in_name(name);
+        sized += size > 0;
+        if (size > 0 && fabs(billions(csv, row) / size - 1) > 0.25)
+            fail_msg("%s: %.2f B parameters", name, billions(csv, row));
     }
+    assert_true(sized > 70);
     arena_destroy(arena);
 }
 
