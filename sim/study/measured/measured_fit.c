@@ -19,7 +19,8 @@ static void set_blocks(struct measured_scenario *scenario, int64_t blocks) {
  * nothing. */
 static bool fits(const struct measured_row *row, bool nearly) {
     struct scenario_options options = { .directory = row->context->directory,
-                                        .stack = row->out->stack };
+                                        .stack = row->out->stack,
+                                        .cache = row->context->cache };
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(&options, row->out, &err);
     const bool fits = e == NULL || e->replay->verdict != VERDICT_OUT_OF_MEMORY ||

@@ -54,6 +54,7 @@ struct measured_context {
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
     const struct measured_runs
         *runs; /* that the rows are part of: blanks may be filled from others */
+    struct scenario_cache *cache; /* for simulations that a blank asks for; NULL: none */
 };
 bool measured_context_make(struct measured_context *context, struct arena *arena,
                            const char *directory, struct error *err);

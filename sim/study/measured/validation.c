@@ -537,7 +537,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
     context.runs = &v->runs;
     if (what != HOLD_OUT_NOTHING) context.unknown_stack_factor = 1;
     struct hold_out hold_out = { .what = what, .all = context.stacks };
-    struct scenario_cache *cache = scenario_cache_create();
+    struct scenario_cache *cache = context.cache = scenario_cache_create();
     v->rows = arena_array(arena, struct validation_row, v->runs.count + 1);
     for (int64_t i = 0; i < v->runs.count; i++) {
         struct validation_row *row = &v->rows[i];
