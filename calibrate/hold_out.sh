@@ -72,7 +72,9 @@ heads) attention=heads_q ;;
 table) nccl=gpu,op,n_gpus,n_nodes,interconnect,nccl_version ;;
 largest) gemm=m,n,k attention=seqlen,heads_q nccl=bytes folds=0 ;;
 *)
-    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, length-large, heads, head-size, mask, group, ranks, operator, table, largest, flop-large, fp8, bytes-large, bytes-small, {m,n,k,length,heads,bytes}-octave" >&2
+    echo "hold_out.sh: --by $by is not one of shape, m, n, k, nk, length, length-large, heads, head-size, mask," \
+        "group, ranks, operator, table, largest, flop-large, fp8, bytes-large, bytes-small," \
+        "{m,n,k,length,heads,bytes}-octave" >&2
     exit 2
     ;;
 esac

@@ -206,11 +206,10 @@ static double tile_waste(const struct attention_curve *curve, double length, dou
 static double attention_ratio(const struct correction_table *table, const double *sizes,
                               bool *inside_range) {
     double reached[3] = { sizes[0], sizes[1], sizes[2] };
-    if (table->axis_count > 0) {
-        const struct log_axis *lengths = &table->axes[0];
-        const double beyond = sizes[0] - lengths->log2_at[lengths->count - 1];
-        if (beyond > 0) reached[1] += beyond;
-    }
+    const struct log_axis *lengths = &table->axes[0];
+    const double beyond =
+        table->axis_count > 0 ? sizes[0] - lengths->log2_at[lengths->count - 1] : 0;
+    if (beyond > 0) reached[1] += beyond;
     return correction_ratio(table, reached, inside_range);
 }
 

@@ -234,10 +234,10 @@ static bool fit_one_attention(struct calibrate_job *job, const struct attention_
     const struct plan *plan = job->plan;
     const struct attention_rows *all = &job->measured->attention;
     struct attention_row *rows = arena_array(job->arena, struct attention_row, all->count + 1);
+    const char *library = plan->attention_framework;
     int64_t count = 0;
     for (int64_t i = 0; i < all->count; i++) {
         const struct attention_row *row = &all->rows[i];
-        const char *library = plan->attention_framework;
         if (strcmp(row->gpu, plan->attention_gpu) == 0 && calibrate_is_of_rule(row, rule) &&
             strncmp(row->source, "S9:", 3) != 0 &&
             (library == NULL || strncmp(row->framework, library, strlen(library)) == 0))
@@ -250,8 +250,9 @@ static bool fit_one_attention(struct calibrate_job *job, const struct attention_
     const struct attention_conditions on = { peak, bandwidth,
                                              calibrate_sm_count(plan->attention_gpu) };
     if (!fit_attention(job->arena, rows, count, &on, fit, NULL)) return false;
-    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s",
-                       plan->attention_gpu, (long long)rule->head_dim,
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s%s%s d=%lld %s",
+                       plan->attention_gpu, library != NULL ? " by " : "",
+                       library != NULL ? library : "", (long long)rule->head_dim,
                        rule->causal ? "causal" : "full");
     return true;
 }

@@ -207,9 +207,11 @@ static const char blanks[] =
     "| zero_stage | as the stack's name or the notes say (\"ZeRO-3\", \"FULL_SHARD\"), else as the "
     "stack's file, else 3 for FSDP without pipeline, else 1; where nothing is said, the lowest "
     "stage "
-    "from there on by which a run that is not `oom` fits (Megatron's: up to 1 where tp or pp "
-    "divide "
-    "it) |\n";
+    "from there on by which a run that is not `oom` fits (of Megatron 1, by NVIDIA's recipes 3 "
+    "where "
+    "nothing else divides the model). What was chosen so that a run fits, recomputation and "
+    "offloading "
+    "too, is in no table of fits and its memory is not scored |\n";
 
 static const char other_blanks[] =
     "| micro_batch, global_batch | from the others of global_batch = micro_batch x grad_accum x "

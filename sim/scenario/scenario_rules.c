@@ -132,13 +132,23 @@ static const struct module *undivided_heads(const struct scenario *s) {
     return NULL;
 }
 
-static bool context_divides_heads(struct reader *r) {
+/* As the stack shares sequences, where the layout does not say. */
+static void choose_context_kind(struct reader *r) {
     struct scenario *s = r->s;
-    const struct module *m = undivided_heads(s);
     const cJSON *said =
         scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_kind"));
-    if (said == NULL && s->stack != NULL && s->stack->context_heads && m == NULL)
-        s->layout_fields.cp_kind = CONTEXT_ALL_TO_ALL;
+    if (said != NULL || s->stack == NULL || !s->stack->context_heads || s->layout.cp == 1) return;
+    const bool by_heads = undivided_heads(s) == NULL;
+    if (by_heads) s->layout_fields.cp_kind = CONTEXT_ALL_TO_ALL;
+    scenario_assume(r, arena_format(s->arena, "sequences are shared by %s (layout.cp_kind)",
+                                    by_heads ? "heads, as the stack does"
+                                             : "a ring, because tp and cp do not divide the "
+                                               "heads that the stack would share them by"));
+}
+
+static bool context_divides_heads(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct module *m = undivided_heads(s);
     r->rule = "cp-divides-heads";
     if (s->layout_fields.cp_kind != CONTEXT_ALL_TO_ALL || m == NULL) return true;
     return json_error(
@@ -190,6 +200,7 @@ bool rule_model(struct reader *r) {
                                         (long)s->layout.tp,
                                         (long)(s->layout.tp / s->layout.gpus_per_node),
                                         (long)s->layout.gpus_per_node));
+    choose_context_kind(r);
     if (!context_divides_heads(r)) return false;
     int64_t blocks = partition_block_count(s->model);
     int64_t parts = s->layout.pp * s->layout_fields.vpp;

@@ -51,17 +51,20 @@ const char *clause_token(const struct clause *clause, int i) {
 
 /* ---- what nobody says ---- */
 
-static bool begins_word(const char *text, const char *at) {
-    return at == text || !isalnum((unsigned char)at[-1]);
+static const char delimiters[] = ",;:.()[]{}\n";
+
+static bool ends_sentence(const char *at) {
+    return *at == '\0' || *at == ';' || *at == '\n' ||
+           (*at == '.' && (at[1] == '\0' || isspace((unsigned char)at[1])));
 }
 
 /* Behind "not stated", "unspecified" and so on at `at`; NULL: none of them. */
-static const char *behind_unstated(const char *text, const char *at) {
+static char *behind_unstated(const char *text, char *at) {
     static const char *const words[] = { "unstated",      "unspecified",   "not stated",
                                          "not said",      "not given",     "not specified",
                                          "not reported",  "not known",     "not logged",
                                          "not mentioned", "not disclosed", "not documented" };
-    if (!begins_word(text, at)) return NULL;
+    if (at > text && isalnum((unsigned char)at[-1])) return NULL;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         const size_t length = strlen(words[i]);
         if (strncasecmp(at, words[i], length) == 0 && !isalnum((unsigned char)at[length]))
@@ -70,33 +73,54 @@ static const char *behind_unstated(const char *text, const char *at) {
     return NULL;
 }
 
-static bool ends_sentence(const char *at) {
-    return *at == '\0' || *at == ';' || *at == '\n' ||
-           (*at == '.' && (at[1] == '\0' || isspace((unsigned char)at[1])));
-}
+enum { TOPIC_BYTES = 60, PLACE_BYTES = 200 };
 
-/* The list behind a colon, which may follow where it is not stated ("in the files (a, b):"). */
+/* "Not stated: A, B" and "Not stated in its files (C, D): A, B": the rest of the sentence. */
 static void blank_list_behind(char *at) {
-    while (!ends_sentence(at) && (*at != ':' || !isspace((unsigned char)at[1])))
-        at++;
+    at += strspn(at, " ");
+    if (strncmp(at, "in ", 3) == 0 || strncmp(at, "by ", 3) == 0) {
+        const char *last = at + strnlen(at, PLACE_BYTES);
+        while (at < last && !ends_sentence(at) && strchr(",:()[]", *at) == NULL)
+            at++;
+        if (*at == '(') {
+            while (at < last && !ends_sentence(at) && *at != ')')
+                at++;
+            at += *at == ')';
+            at += strspn(at, " ");
+        }
+    }
     if (*at != ':') return;
     for (at++; !ends_sentence(at); at++)
         if (*at != ' ') *at = '-';
 }
 
-/* The clauses of one or two words between commas that end at `end`. */
-static void blank_list_before(char *text, char *end) {
-    static const char *const tells[] = { "full",    "selective", "flash", "no",  "none",
-                                         "without", "fused",     "naive", "off", NULL };
-    while (end > text) {
-        char *start = end;
-        while (start > text && strchr(",;:.()[]{}\n", start[-1]) == NULL)
+/* A clause that names what a run does, and not what it did: "recomputation", not "full
+ * recomputation" nor "DDP". */
+static bool names_topic(const struct clause *clause) {
+    static const char *const topics[] = { "recomputation", "recompute",    "checkpointing",
+                                          "attention",     "kernel",       "kernels",
+                                          "sharding",      "zero",         "stage",
+                                          "interleaving",  "dropout",      "optimizer",
+                                          "precision",     "network",      "vocabulary",
+                                          "schedule",      "accumulation", "sequence",
+                                          "parallelism",   "parallel",     NULL };
+    for (int i = 0; i < clause->count; i++)
+        if (!clause_is_one_of(clause->tokens[i], topics)) return false;
+    return clause->count > 0;
+}
+
+/* The topics between commas that end at `end`. What was blanked before names none. */
+static void blank_topics_before(char *text, char *end) {
+    for (;;) {
+        char *start = end, copy[TOPIC_BYTES + 1];
+        while (start > text && end - start <= TOPIC_BYTES && strchr(delimiters, start[-1]) == NULL)
             start--;
-        const char *at = start;
+        if (end - start > TOPIC_BYTES) return;
+        memcpy(copy, start, (size_t)(end - start));
+        copy[end - start] = '\0';
+        const char *rest = copy;
         struct clause clause;
-        const bool words = clause_next(&at, &clause) && at >= end;
-        const bool digits = strcspn(start, "0123456789") < (size_t)(end - start);
-        if (!words || clause.count > 2 || digits || clause_mentions(&clause, tells)) return;
+        if (!clause_next(&rest, &clause) || *rest != '\0' || !names_topic(&clause)) return;
         memset(start, '-', (size_t)(end - start));
         if (start == text || start[-1] != ',') return;
         end = start - 1;
@@ -105,14 +129,15 @@ static void blank_list_before(char *text, char *end) {
 
 void clause_blank_unstated(char *text) {
     for (char *at = text; *at != '\0'; at++) {
-        const char *behind = behind_unstated(text, at);
+        char *behind = behind_unstated(text, at);
         if (behind == NULL) continue;
-        char *comma = at;
-        while (comma > text && strchr(",;:.()[]{}\n", comma[-1]) == NULL)
-            comma--;
-        if (comma > text && comma[-1] == ',') blank_list_before(text, comma - 1);
-        blank_list_behind(text + (behind - text));
-        at = text + (behind - text) - 1;
+        char *start = at;
+        while (start > text && at - start <= PLACE_BYTES && strchr(delimiters, start[-1]) == NULL)
+            start--;
+        const bool leads = start + strspn(start, " ") == at;
+        if (!leads && start > text && start[-1] == ',') blank_topics_before(text, start - 1);
+        if (leads) blank_list_behind(behind);
+        at = behind - 1;
     }
 }
 
@@ -176,6 +201,14 @@ static bool emptied_behind(const char *rest) {
            clause_is_one_of(next.tokens[0], nothing);
 }
 
+/* "not stated" and the like. */
+static bool is_told(const char *token) {
+    static const char *const told[] = { "stated",    "seen",   "said",  "given",
+                                        "known",     "named",  "shown", "printed",
+                                        "mentioned", "logged", NULL };
+    return clause_is_one_of(token, told);
+}
+
 static bool denied_ahead(const struct clause *clause, int first) {
     static const char *const denials[] = { "no",      "not",      "non",       "without", "never",
                                            "nothing", "neither",  "nor",       "isn",     "wasn",
@@ -188,6 +221,7 @@ static bool denied_ahead(const struct clause *clause, int first) {
         const char *token = clause->tokens[k];
         if (clause_is_one_of(token, stops)) return false;
         if (strcmp(token, "not") == 0 && strcmp(clause_token(clause, k + 1), "only") == 0) continue;
+        if (strcmp(token, "not") == 0 && is_told(clause_token(clause, k + 1))) return false;
         const bool without =
             strcmp(token, "o") == 0 && strcmp(clause_token(clause, k - 1), "w") == 0;
         if (without || clause_is_one_of(token, denials)) return true;
@@ -202,9 +236,6 @@ enum polarity clause_polarity(const struct clause *clause, int first, int last, 
                                            "turned",  "switched", "granularity", NULL };
     static const char *const contracted[] = { "isn",  "wasn", "aren",  "weren",
                                               "didn", "don",  "doesn", NULL };
-    static const char *const told[] = { "stated",    "seen",   "said",  "given",
-                                        "known",     "named",  "shown", "printed",
-                                        "mentioned", "logged", NULL };
     if (clause_is_unclear(clause)) return POLARITY_UNCLEAR;
     int k = last + 1;
     while (clause_is_one_of(clause_token(clause, k), filling))
@@ -212,8 +243,7 @@ enum polarity clause_polarity(const struct clause *clause, int first, int last, 
     const char *token = clause_token(clause, k);
     if (strcmp(token, "n") == 0 && strcmp(clause_token(clause, k + 1), "a") == 0)
         return POLARITY_UNCLEAR;
-    if (strcmp(token, "not") == 0 && clause_is_one_of(clause_token(clause, k + 1), told))
-        return POLARITY_UNCLEAR;
+    if (strcmp(token, "not") == 0 && is_told(clause_token(clause, k + 1))) return POLARITY_UNCLEAR;
     /* "Megatron-core 0.12" */
     const bool version =
         strcmp(token, "0") == 0 && isdigit((unsigned char)clause_token(clause, k + 1)[0]);

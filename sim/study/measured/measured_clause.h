@@ -28,9 +28,10 @@ bool clause_mentions(const struct clause *clause, const char *const *words);
 /* The words stand at token i, one behind the other. */
 bool clause_starts(const struct clause *clause, int i, const char *const *words);
 
-/* Blanks what the text says that nobody says: "not stated (in its files): A, B", and before
- * "... not stated" the clauses of at most two words ahead of it ("recomputation, attention not
- * stated"), for the functions below would take a word alone as said. */
+/* Blanks, in place, what the text says that nobody says, which the functions below would take for
+ * said: the rest of a sentence behind "Not stated:" or "Not stated in its files (A, B):" at the
+ * beginning of a clause, and the bare topics ahead of "... not stated" ("recomputation, attention
+ * kernel not stated"; not "full recomputation"). Takes a time in proportion to the text. */
 void clause_blank_unstated(char *text);
 
 /* A denial or comparison anywhere before the token. */

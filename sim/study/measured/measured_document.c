@@ -265,15 +265,21 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
-/* Where the notes say it; else the stack does. Ulysses where its ranks do not divide the heads is a
+/* As the notes say, else as the stack does. Ulysses where its ranks do not divide the heads is a
  * ring (modelscope/ms-swift rings what is left over). */
 static void add_context_kind(cJSON *layout, struct measured_row *row) {
     const char *said = measured_says_context(row->run.notes);
+    const bool by_heads =
+        said[0] != '\0' ? strcmp(said, "ring") != 0 : row->out->stack->context_heads;
     const bool divides = row->run.heads % (row->tp * row->cp) == 0;
-    if (row->cp == 1 || said[0] == '\0' || (!divides && strcmp(said, "ring") != 0)) return;
-    cJSON_AddStringToObject(layout, "cp_kind", said);
-    measured_row_note(row, "cp: by %s, as its notes say",
-                      strcmp(said, "ring") == 0 ? "a ring" : "heads (Ulysses)");
+    if (row->cp == 1 || (said[0] == '\0' && !by_heads)) return;
+    cJSON_AddStringToObject(layout, "cp_kind", by_heads && divides ? "all-to-all" : "ring");
+    const char *why = said[0] != '\0' ? "its notes say" : row->out->stack->name;
+    if (by_heads && !divides)
+        measured_row_note(row, "cp: by a ring, because tp %ld x cp %ld do not divide the %ld heads",
+                          (long)row->tp, (long)row->cp, (long)row->run.heads);
+    else
+        measured_row_note(row, "cp: by %s, as %s", by_heads ? "heads (Ulysses)" : "a ring", why);
 }
 
 static void add_layout(cJSON *root, struct measured_row *row) {

@@ -15,28 +15,29 @@ static void set_blocks(struct measured_scenario *scenario, int64_t blocks) {
     if (blocks > 0) cJSON_AddNumberToObject(training, "offload_blocks", (double)blocks);
 }
 
-/* The band of memory may reach the capacity from above. A run that cannot be simulated needs
- * nothing. */
-static bool fits(const struct measured_row *row, bool nearly) {
+/* The band of memory may reach the capacity from above. */
+static enum measured_fit fit_of(const struct measured_row *row, bool nearly) {
     struct scenario_options options = { .directory = row->context->directory,
                                         .stack = row->out->stack,
                                         .cache = row->context->cache };
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(&options, row->out, &err);
-    const bool fits = e == NULL || e->replay->verdict != VERDICT_OUT_OF_MEMORY ||
-                      (nearly && e->replay->memory_close);
+    if (e == NULL) return FIT_NOT_SIMULATED;
+    const bool fits =
+        e->replay->verdict != VERDICT_OUT_OF_MEMORY || (nearly && e->replay->memory_close);
     execution_destroy(e);
-    return fits;
+    return fits ? FIT_YES : FIT_NO;
 }
 
-bool measured_row_fits(struct measured_row *row) {
-    row->fits = row->fits || fits(row, true);
-    return row->fits;
+enum measured_fit measured_row_fit(struct measured_row *row) {
+    if (row->fit == FIT_NOT_ASKED) row->fit = fit_of(row, true);
+    return row->fit;
 }
 
+/* A run that cannot be simulated needs nothing. */
 static bool fits_with(const struct measured_row *row, int64_t blocks) {
     set_blocks(row->out, blocks);
-    return fits(row, false);
+    return fit_of(row, false) != FIT_NO;
 }
 
 /* In the place of the note of what is usual. */
@@ -52,6 +53,7 @@ static void set_recompute(struct measured_row *row, const char *kind) {
     cJSON *policy = cJSON_GetObjectItemCaseSensitive(row->out->document, "policy");
     cJSON_ReplaceItemInObjectCaseSensitive(policy, "recompute", cJSON_CreateString(kind));
     row->recompute = kind;
+    row->fit = FIT_NOT_ASKED;
 }
 
 /* Its recipes keep activations on the host rather than run blocks again. */
@@ -67,16 +69,18 @@ void measured_row_recompute(struct measured_row *row) {
     const bool none = strcmp(usual, "none") == 0;
     if (!row->recompute_unsaid || row->out->stack->offloads_to_fit ||
         strcmp(row->run.outcome, "oom") == 0 || (!none && strcmp(usual, "selective") != 0) ||
-        measured_row_fits(row))
+        measured_row_fit(row) != FIT_NO)
         return;
     static const char *const more[] = { "selective", "full" };
     for (size_t i = none ? 0 : 1; i < sizeof more / sizeof more[0]; i++) {
         set_recompute(row, more[i]);
-        if (!measured_row_fits(row)) continue;
+        if (measured_row_fit(row) == FIT_NO) continue;
         note_recompute(row);
+        row->out->chosen_to_fit = true;
         return;
     }
     set_recompute(row, usual);
+    row->fit = FIT_NO;
 }
 
 void measured_row_offload(struct measured_row *row) {
@@ -101,7 +105,7 @@ void measured_row_offload(struct measured_row *row) {
             less = middle;
     }
     set_blocks(row->out, enough);
-    row->out->offload_chosen = true;
+    row->out->chosen_to_fit = true;
     measured_row_note(row, "offload_blocks: %ld, the fewest by which it fits, as recipes of %s",
                       (long)enough, row->out->stack->name);
 }

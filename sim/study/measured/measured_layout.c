@@ -75,6 +75,20 @@ static int64_t usual_zero_stage(const struct stack *stack, int64_t pp) {
     return stated ? stack->zero_stage : backend_usual_zero_stage(stack->backend, pp);
 }
 
+/* By other words than a stage, or by its stack, whose code may have no other way. */
+static bool says_sharding(const struct measured_row *row) {
+    static const char *const optimizers[] = { "distributed optimizer", "distributed-optimizer",
+                                              "distributed_optimizer", "distributed_fused_adam" };
+    const struct measured_run *r = &row->run;
+    for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++)
+        if (strcasestr(r->notes, optimizers[i]) != NULL) return true;
+    const bool by_code =
+        row->out->stack->zero_stage >= 0 && row->out->known_stack && !row->out->half_known;
+    const bool megatrons = r->precision_aware_optimizer > 0 || r->exp_avg_dtype[0] != '\0' ||
+                           r->exp_avg_sq_dtype[0] != '\0' || r->main_grads_dtype[0] != '\0';
+    return by_code || megatrons || measured_says_ddp(r->notes);
+}
+
 static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
@@ -85,10 +99,7 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
                       : named >= 0       ? named
                       : said >= 0        ? said
                                          : usual_zero_stage(stack, row->pp);
-    /* The code of a stack that is named may have no other way. */
-    const bool by_code = stack->zero_stage >= 0 && row->out->known_stack && !row->out->half_known;
-    row->sharding_unsaid =
-        r->zero_stage < 0 && named < 0 && said < 0 && !measured_says_ddp(r->notes) && !by_code;
+    row->sharding_unsaid = r->zero_stage < 0 && named < 0 && said < 0 && !says_sharding(row);
     if (r->zero_stage < 0 && named >= 0)
         measured_row_note(row, "zero_stage: %ld, as the stack's name says", (long)named);
     else if (r->zero_stage < 0 && said >= 0)

@@ -8,6 +8,8 @@
 #include "costmodel/cost_model.h"
 #include "sim/study/measured/measured_scenario.h"
 
+enum measured_fit { FIT_NOT_ASKED, FIT_YES, FIT_NO, FIT_NOT_SIMULATED };
+
 struct measured_row {
     const struct measured_context *context;
     struct measured_run run; /* completed */
@@ -19,7 +21,7 @@ struct measured_row {
     int64_t recompute_layers;           /* of layers:N; -1 otherwise */
     bool recompute_unsaid;              /* neither its cell nor its notes say */
     bool sharding_unsaid;               /* nor its stack's name */
-    bool fits;                          /* as its document stands; else it was not asked */
+    enum measured_fit fit;              /* of its document as it stands */
     const char *vision;                 /* its module; NULL: text alone */
     const char *images_in;              /* the cell that tells of images where no modality does */
     int64_t vision_side, vision_patch;  /* pixels along its tiles and their patches */
@@ -124,7 +126,7 @@ const char *measured_encoder_names(const struct measured_context *context);
 void measured_row_offload(struct measured_row *row);
 void measured_row_recompute(struct measured_row *row);
 /* Whether the document as it stands does, or by no more than the band of memory does not. */
-bool measured_row_fits(struct measured_row *row);
+enum measured_fit measured_row_fit(struct measured_row *row);
 /* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide or an
  * encoder goes before them. */
 void measured_row_stages(struct measured_row *row);

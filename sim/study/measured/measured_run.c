@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 #include "sim/base/field.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_words.h"
 
 /* COLUMN_LABEL stays as it is; COLUMN_WORD and COLUMN_WORDS have fixed words (measured_words.h). */
@@ -331,6 +332,10 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
     run->readings = no_readings;
     for (int i = 0; i < COLUMN_COUNT_ALL; i++)
         read_cell(arena, csv, row, places[i], &columns[i], run);
+    char *said = arena_text(arena, run->notes);
+    clause_blank_unstated(said);
+    run->notes_cell = run->notes;
+    run->notes = said;
     if (run->row_id[0] == '\0') run->row_id = arena_format(arena, "line %ld", (long)run->line);
     for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
         if (columns[i].offset == AT(precision))

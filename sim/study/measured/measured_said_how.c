@@ -148,27 +148,38 @@ const char *measured_says_recompute(const char *text) {
 
 /* ---- context parallelism ---- */
 
-/* "Ulysses", "ring attention", "sequence parallel by rings" at token i; NULL: neither. */
+/* "Ulysses", or "ring attention", "ring self-attention", "around a ring" at token i; NULL: neither.
+ * NCCL and networks have rings, too. */
 static const char *context_at(const struct clause *clause, int i) {
-    static const char *const rings[] = { "ring", "rings", "ringattention", NULL };
-    static const char *const shared[] = { "attention", "attn", "context", "sequence",
-                                          "sequences", "cp",   "sp",      NULL };
-    const char *token = clause_token(clause, i);
-    if (strcmp(token, "ulysses") == 0) return "all-to-all";
-    return clause_is_one_of(token, rings) && clause_mentions(clause, shared) ? "ring" : NULL;
+    static const char *const around[] = { "around", "a", "ring", NULL },
+                             *const self[] = { "ring", "self", "attention", NULL },
+                             *const flash[] = { "ring", "flash", "attention", NULL };
+    static const char *const attention[] = { "attention", "attn", "attentions", NULL };
+    static const char *const spared[] = { "free", "less", NULL };
+    const char *token = clause_token(clause, i), *next = clause_token(clause, i + 1);
+    if (strcmp(token, "ulysses") == 0) return clause_is_one_of(next, spared) ? NULL : "all-to-all";
+    if (strcmp(token, "ringattention") == 0 || clause_starts(clause, i, around)) return "ring";
+    const bool ring = strcmp(token, "ring") == 0 && clause_is_one_of(next, attention);
+    return ring || clause_starts(clause, i, self) || clause_starts(clause, i, flash) ? "ring"
+                                                                                     : NULL;
 }
 
 const char *measured_says_context(const char *text) {
     const char *found = "";
+    bool denied = false, rings = false;
     struct clause clause;
     while (clause_next(&text, &clause))
         for (int i = 0; i < clause.count; i++) {
+            static const char *const no[] = { "no", "without", NULL };
+            rings = rings || is(&clause, i, "ring");
+            denied = denied || (clause_is_one_of(clause.tokens[0], no) && *text == '(');
             const char *kind = context_at(&clause, i);
-            if (kind == NULL || clause_polarity(&clause, i, i, text) != POLARITY_SAID) continue;
+            if (kind == NULL || denied || clause_polarity(&clause, i, i, text) != POLARITY_SAID)
+                continue;
             if (found[0] != '\0' && strcmp(found, kind) != 0) return "";
             found = kind;
         }
-    return found;
+    return rings && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
 }
 
 /* ---- sharding ---- */

@@ -3,7 +3,6 @@
  * The stack decides what its source leaves out: the backend, recomputation, sequence parallelism,
  * which data-parallel traffic is hidden (measured_stack.c).
  */
-#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_row.h"
 
 #include <math.h>
@@ -182,15 +181,15 @@ static enum validation_skip check_words(struct measured_row *row) {
     const char *quantised = measured_quantised_lora(r);
     if (quantised != NULL)
         return measured_skip_text(row, SKIP_ADAPTER, quantised,
-                                  strcmp(quantised, "model") == 0 ? r->model : r->notes);
+                                  strcmp(quantised, "model") == 0 ? r->model : r->notes_cell);
     if (measured_says_offload(r->stack))
         return measured_skip_text(row, SKIP_OFFLOAD, "stack", r->stack);
     if (measured_says_offload(r->notes))
-        return measured_skip_text(row, SKIP_OFFLOAD, "notes", r->notes);
+        return measured_skip_text(row, SKIP_OFFLOAD, "notes", r->notes_cell);
     if (measured_model_is_hybrid(arena, r->model))
         return measured_skip_text(row, SKIP_ARCHITECTURE, "model", r->model);
     if (measured_text_says(r->notes, "Mamba") || measured_holds(r->notes, "NOT a pure transformer"))
-        return measured_skip_text(row, SKIP_ARCHITECTURE, "notes", r->notes);
+        return measured_skip_text(row, SKIP_ARCHITECTURE, "notes", r->notes_cell);
     if (r->mistake != NULL) {
         row->out->skip_detail = r->mistake;
         return SKIP_VALUE;
@@ -276,15 +275,13 @@ static enum validation_skip check(struct measured_row *row) {
     return misplaced;
 }
 
+/* The document is the caller's, also of a row that is not taken. */
 static void make(const struct measured_context *context, const struct measured_run *run,
                  struct measured_scenario *out, struct measured_row *row) {
     *out = (struct measured_scenario){ .skip = SKIP_NOTHING,
                                        .row_id =
                                            run->row_id[0] != '\0' ? run->row_id : "measured run" };
     *row = (struct measured_row){ .context = context, .run = *run, .out = out };
-    char *said = arena_text(context->arena, run->notes);
-    clause_blank_unstated(said);
-    row->run.notes = said;
     out->skip = check(row);
     if (out->skip != SKIP_NOTHING) return;
     out->document = measured_document(row);
@@ -295,20 +292,25 @@ static void make(const struct measured_context *context, const struct measured_r
     measured_row_recompute(row);
 }
 
-/* The lowest stage of ZeRO by which it fits takes the place of the usual one. Megatron shards
- * nothing but the states of its optimizer where tensors or stages divide the model. */
+/* The lowest stage of ZeRO by which it fits takes the place of the usual one. Megatron's optimizer
+ * shards states alone; what shards the rest is its FSDP, which NVIDIA's recipes run where nothing
+ * else divides the model. */
 static void shard_to_fit(const struct measured_context *context, const struct measured_run *run,
                          struct measured_scenario *out, struct measured_row *row) {
-    const bool megatron = strncmp(row->backend, "megatron", 8) == 0;
-    const int64_t most = megatron && row->tp * row->pp > 1 ? 1 : 3;
+    const bool megatron = out->known_stack && strncmp(row->backend, "megatron", 8) == 0;
+    const bool divided = row->tp * row->pp * row->cp > 1;
+    const int64_t most = megatron && (divided || !out->stack->offloads_to_fit) ? 1 : 3;
     struct measured_run more = *run;
     for (more.zero_stage = row->zero_stage + 1; more.zero_stage <= most; more.zero_stage++) {
+        if (megatron && more.zero_stage == 2) continue;
         struct measured_scenario sharded;
         struct measured_row other;
         make(context, &more, &sharded, &other);
-        if (sharded.skip == SKIP_NOTHING && measured_row_fits(&other)) {
-            measured_row_note(&other, "zero_stage: %ld, because it would not fit with less",
-                              (long)more.zero_stage);
+        if (sharded.skip == SKIP_NOTHING && measured_row_fit(&other) == FIT_YES) {
+            measured_row_note(&other,
+                              "zero_stage: %ld, because it would not fit with less; so by %s",
+                              (long)more.zero_stage, sharded.stack->name);
+            sharded.chosen_to_fit = true;
             cJSON_Delete(out->document);
             *out = sharded;
             return;
@@ -322,7 +324,7 @@ void measured_scenario_make(const struct measured_context *context, const struct
     struct measured_row row;
     make(context, run, out, &row);
     if (out->skip == SKIP_NOTHING && row.sharding_unsaid && row.dp * row.cp > 1 &&
-        strcmp(run->outcome, "oom") != 0 && !measured_row_fits(&row))
+        strcmp(run->outcome, "oom") != 0 && measured_row_fit(&row) == FIT_NO)
         shard_to_fit(context, run, out, &row);
 }
 

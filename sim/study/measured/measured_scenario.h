@@ -53,7 +53,7 @@ struct measured_context {
     const struct step_bands *bands;       /* NULL: the folder has no bands.json */
     double unknown_stack_factor; /* on all prices of a run whose stack is not known: bands.json */
     const struct measured_runs
-        *runs; /* that the rows are part of: blanks may be filled from others */
+        *runs;                    /* that the rows are part of: blanks may be filled from others */
     struct scenario_cache *cache; /* for simulations that a blank asks for; NULL: none */
 };
 bool measured_context_make(struct measured_context *context, struct arena *arena,
@@ -71,7 +71,7 @@ struct measured_scenario {
     const char *hardware;                       /* name or path */
     const char *gpu;                            /* the name, also of a file of the user's */
     const char *notes[MEASURED_NOTE_LIMIT + 1]; /* what was filled in; NULL at the end */
-    bool offload_chosen;                        /* so that it fits: that it does is no prediction */
+    bool chosen_to_fit; /* what it keeps, runs again or shards: that it fits is no prediction */
     const char *row_id;
     cJSON *document; /* owned by the caller; NULL when skipped */
 };

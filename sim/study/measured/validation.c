@@ -233,7 +233,7 @@ static int64_t case_errors(const struct validation *v, const struct selection *o
 
 bool validation_memory_counts(const struct validation_row *row) {
     return row->skip == SKIP_NOTHING && !isnan(row->memory_relative_error) && !row->memory_used &&
-           !row->offload_chosen && row->reading < READING_FULL_CARD;
+           !row->chosen_to_fit && row->reading < READING_FULL_CARD;
 }
 
 /* Of the rows whose reading is one of the set, a bit each. */
@@ -552,7 +552,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         row->stack = scenario.stack;
         row->exact_stack = scenario.exact_stack;
         row->known_stack = scenario.known_stack;
-        row->offload_chosen = scenario.offload_chosen;
+        row->chosen_to_fit = scenario.chosen_to_fit;
         row->hardware = scenario.gpu;
         const char *modality = row->measured->modality;
         row->multimodal = modality[0] != '\0' && strcmp(modality, "text") != 0;
@@ -568,7 +568,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
                                                                  measured_precision(row->measured))
                                                             .calibrated;
         cJSON_Delete(scenario.document);
-        if (row->skip == SKIP_NOTHING && !row->offload_chosen) count_verdict(v, row);
+        if (row->skip == SKIP_NOTHING && !row->chosen_to_fit) count_verdict(v, row);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
     scenario_cache_destroy(cache);

@@ -39,7 +39,7 @@ struct validation_row {
     const char *hardware;                                        /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
     bool
-        offload_chosen; /* see struct measured_scenario: in no table of fits, its memory not scored */
+        chosen_to_fit; /* see struct measured_scenario: in no table of fits, its memory not scored */
     bool memory_close; /* the band of memory reaches the capacity, whichever way it fell */
     enum memory_reading reading;
     bool memory_used;                   /* a cause of its stack was read from this row's memory */

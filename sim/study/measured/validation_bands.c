@@ -32,7 +32,7 @@
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
  * to come may be of a source like any of these, whichever has the most rows. Of stacks without
  * their factors it is over the rows alone: by sources that band would be wider than a reader can
- * use (docs/MODEL.md, section 9). So it is of classes of fewer than SOURCES_MIN sources.
+ * use (docs/MODEL.md, section 9). So it is of classes of text of fewer than SOURCES_MIN sources.
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -46,10 +46,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POOL_ROWS   20.0
-#define SHARE       0.8
-#define TAIL        ((1 - SHARE) / 2) /* of a band whose sides are found apart */
-#define SOURCES_MIN 8.0
+#define POOL_ROWS 20.0
+#define SHARE     0.8
+#define TAIL      ((1 - SHARE) / 2) /* of a band whose sides are found apart */
+enum { SOURCES_MIN = 8 };
 
 struct residual {
     double size, weight;
@@ -85,6 +85,7 @@ struct class {
     enum band_class what;
     const double *factors;          /* by row */
     const struct validation *named; /* the same rows as they are predicted */
+    bool rows_alone;                /* no quantile over its sources */
 };
 
 static bool of_images(enum band_class what) {
@@ -125,12 +126,35 @@ static bool same_place(const struct validation_row *a, const struct validation_r
            strncmp(a->hardware, b->hardware, strcspn(a->hardware, "-") + 1) == 0;
 }
 
-/* 1 over the rows of the class that are of the source of row i. */
+static bool same_source(const struct class *c, int64_t i, int64_t k) {
+    return strcmp(c->v->rows[i].measured->source, c->v->rows[k].measured->source) == 0;
+}
+
+static int64_t source_count(const struct class *c) {
+    int64_t sources = 0;
+    for (int64_t i = 0; i < c->v->runs.count; i++) {
+        int64_t k = 0;
+        while (k < i && !(held_back(c, k) && same_source(c, i, k)))
+            k++;
+        sources += held_back(c, i) && k == i;
+    }
+    return sources;
+}
+
+/* Four fifths of a few sources are one source's residual or another's. */
+static struct class make_class(const struct validation *v, enum band_class what,
+                               const double *factors, const struct validation *named) {
+    struct class c = { v, what, factors, named, what == BAND_RELATIVE };
+    if (!of_images(what) && source_count(&c) < SOURCES_MIN) c.rows_alone = true;
+    return c;
+}
+
+/* 1 over the rows of the class that are of the source of row i; 1 where rows alone count. */
 static double share_of_source(const struct class *c, int64_t i) {
     int64_t rows = 0;
+    if (c->rows_alone) return 1;
     for (int64_t k = 0; k < c->v->runs.count; k++)
-        rows += held_back(c, k) &&
-                strcmp(c->v->rows[k].measured->source, c->v->rows[i].measured->source) == 0;
+        rows += held_back(c, k) && same_source(c, i, k);
     return 1 / (double)rows;
 }
 
@@ -143,15 +167,8 @@ static double pooled(const struct class *c, const char *but_source, int range) {
         const struct validation_row *row = &v->rows[i];
         if (!held_back(c, i) || (range >= 0 && row->inside_range != (range == 1))) continue;
         if (but_source != NULL && strcmp(row->measured->source, but_source) == 0) continue;
-        list[count++] = (struct residual){ residual_of(c, i), 1,
-                                           c->what == BAND_RELATIVE ? 1 : share_of_source(c, i) };
+        list[count++] = (struct residual){ residual_of(c, i), 1, share_of_source(c, i) };
     }
-    /* Four fifths of a few sources are one source's residual or another's: rows alone count. */
-    double sources = 0;
-    for (int64_t i = 0; i < count; i++)
-        sources += list[i].of_source;
-    for (int64_t i = 0; i < count && sources < SOURCES_MIN; i++)
-        list[i].of_source = 1;
     /* Too few on one side of the range say nothing of it. */
     const double width = count >= 8 || range < 0 ? quantile(list, count, SHARE) : NAN;
     free(list);
@@ -452,15 +469,15 @@ static void report_class(const struct class *c, struct bands_report *report) {
 
 cJSON *validation_bands(const struct validation *v, const struct validation *no_factors,
                         const struct validation *no_name, struct bands_report *report) {
-    const struct class calibrated = { v, BAND_CALIBRATED, factors_by_row(v, NULL, BAND_CALIBRATED),
-                                      v },
-                       relative = { no_factors, BAND_RELATIVE,
-                                    factors_by_row(v, no_factors, BAND_RELATIVE), v },
-                       unknown = { no_name, BAND_UNKNOWN, factors_by_row(v, no_name, BAND_UNKNOWN),
-                                   v },
-                       multimodal = { no_factors, BAND_MULTIMODAL, image_factors(v, no_factors),
-                                      v },
-                       encoders = { no_factors, BAND_ENCODERS, multimodal.factors, v };
+    const double *of_images = image_factors(v, no_factors);
+    const struct class calibrated =
+        make_class(v, BAND_CALIBRATED, factors_by_row(v, NULL, BAND_CALIBRATED), v),
+                       relative = make_class(no_factors, BAND_RELATIVE,
+                                             factors_by_row(v, no_factors, BAND_RELATIVE), v),
+                       unknown = make_class(no_name, BAND_UNKNOWN,
+                                            factors_by_row(v, no_name, BAND_UNKNOWN), v),
+                       multimodal = make_class(no_factors, BAND_MULTIMODAL, of_images, v),
+                       encoders = make_class(no_factors, BAND_ENCODERS, of_images, v);
     double inside, outside, relative_inside, relative_outside;
     pooled_by_range(&calibrated, &inside, &outside);
     pooled_by_range(&relative, &relative_inside, &relative_outside);
