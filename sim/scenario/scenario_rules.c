@@ -140,10 +140,16 @@ static void choose_context_kind(struct reader *r) {
     if (said != NULL || s->stack == NULL || !s->stack->context_heads || s->layout.cp == 1) return;
     const bool by_heads = undivided_heads(s) == NULL;
     if (by_heads) s->layout_fields.cp_kind = CONTEXT_ALL_TO_ALL;
-    scenario_assume(r, arena_format(s->arena, "sequences are shared by %s (layout.cp_kind)",
-                                    by_heads ? "heads, as the stack does"
-                                             : "a ring, because tp and cp do not divide the "
-                                               "heads that the stack would share them by"));
+    scenario_assume(
+        r, by_heads
+               ? arena_format(s->arena,
+                              "context parallelism exchanges heads for tokens as stack %s does "
+                              "(layout.cp_kind all-to-all)",
+                              s->stack->name)
+               : arena_format(s->arena,
+                              "context parallelism is a ring (layout.cp_kind), though stack %s "
+                              "exchanges heads: tp %ld x cp %ld do not divide them",
+                              s->stack->name, (long)s->layout.tp, (long)s->layout.cp));
 }
 
 static bool context_divides_heads(struct reader *r) {

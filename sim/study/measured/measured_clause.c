@@ -22,6 +22,8 @@ bool clause_next(const char **text, struct clause *clause) {
         size_t length = 0;
         while (isalnum((unsigned char)at[length]))
             length++;
+        if (length == 0 && *at == '?' && clause->count < CLAUSE_TOKENS)
+            strcpy(clause->tokens[clause->count++], "unknown");
         if (length == 0) {
             at++;
             continue;
@@ -175,13 +177,14 @@ bool clause_starts(const struct clause *clause, int i, const char *const *words)
 
 bool clause_is_unclear(const struct clause *clause) {
     static const char *const words[] = {
-        "could",    "would",   "might",    "should",      "try",       "tried",    "trying",
-        "todo",     "other",   "another",  "earlier",     "previous",  "compared", "comparison",
-        "slower",   "faster",  "than",     "vs",          "versus",    "unlike",   "instead",
-        "beats",    "errors",  "error",    "optional",    "oom",       "oomed",    "ooms",
-        "cannot",   "needed",  "needs",    "required",    "necessary", "crash",    "crashed",
-        "broke",    "fails",   "failed",   "disk",        "saved",     "saving",   "diverge",
-        "diverges", "unknown", "unstated", "unspecified", NULL
+        "could",    "would",   "might",    "should",      "try",         "tried",    "trying",
+        "todo",     "other",   "another",  "earlier",     "previous",    "compared", "comparison",
+        "slower",   "faster",  "than",     "vs",          "versus",      "unlike",   "instead",
+        "beats",    "errors",  "error",    "optional",    "oom",         "oomed",    "ooms",
+        "cannot",   "needed",  "needs",    "required",    "necessary",   "crash",    "crashed",
+        "broke",    "fails",   "failed",   "disk",        "saved",       "saving",   "diverge",
+        "diverges", "unknown", "unstated", "unspecified", "undisclosed", "future",   "planned",
+        "whether",  NULL
     };
     static const char *const purposes[] = { "fit", "fits", "save", NULL }; /* "to save memory" */
     for (int i = 0; i < clause->count; i++)
@@ -203,10 +206,32 @@ static bool emptied_behind(const char *rest) {
 
 /* "not stated" and the like. */
 static bool is_told(const char *token) {
-    static const char *const told[] = { "stated",    "seen",   "said",  "given",
-                                        "known",     "named",  "shown", "printed",
-                                        "mentioned", "logged", NULL };
+    static const char *const told[] = {
+        "stated",    "seen",      "said",   "given",    "known",     "named",     "shown",
+        "printed",   "mentioned", "logged", "reported", "specified", "disclosed", "documented",
+        "discussed", "described", "listed", "recorded", "indicated", "provided",  "clear",
+        "sure",      "mention",   "say",    "state",    "specify",   "report",    "disclose",
+        "document",  "tell",      "told",   NULL
+    };
     return clause_is_one_of(token, told);
+}
+
+/* "no mention of X", "nothing about X", "does not say whether X", "not sure about X": before token
+ * `first`, that nobody tells. */
+static bool untold_ahead(const struct clause *clause, int first) {
+    static const char *const nouns[] = { "mention", "word",       "information", "info",
+                                         "details", "detail",     "statement",   "data",
+                                         "note",    "indication", NULL };
+    static const char *const speaks[] = { "about", "said",    "stated",   "on",
+                                          "known", "written", "reported", NULL };
+    static const char *const without[] = { "no", "without", "any", NULL };
+    for (int k = 0; k + 1 < first; k++) {
+        const char *token = clause->tokens[k], *next = clause->tokens[k + 1];
+        if (clause_is_one_of(token, without) && clause_is_one_of(next, nouns)) return true;
+        if (strcmp(token, "nothing") == 0 && clause_is_one_of(next, speaks)) return true;
+        if ((strcmp(token, "not") == 0 || strcmp(token, "t") == 0) && is_told(next)) return true;
+    }
+    return false;
 }
 
 static bool denied_ahead(const struct clause *clause, int first) {
@@ -221,7 +246,6 @@ static bool denied_ahead(const struct clause *clause, int first) {
         const char *token = clause->tokens[k];
         if (clause_is_one_of(token, stops)) return false;
         if (strcmp(token, "not") == 0 && strcmp(clause_token(clause, k + 1), "only") == 0) continue;
-        if (strcmp(token, "not") == 0 && is_told(clause_token(clause, k + 1))) return false;
         const bool without =
             strcmp(token, "o") == 0 && strcmp(clause_token(clause, k - 1), "w") == 0;
         if (without || clause_is_one_of(token, denials)) return true;
@@ -236,7 +260,7 @@ enum polarity clause_polarity(const struct clause *clause, int first, int last, 
                                            "turned",  "switched", "granularity", NULL };
     static const char *const contracted[] = { "isn",  "wasn", "aren",  "weren",
                                               "didn", "don",  "doesn", NULL };
-    if (clause_is_unclear(clause)) return POLARITY_UNCLEAR;
+    if (clause_is_unclear(clause) || untold_ahead(clause, first)) return POLARITY_UNCLEAR;
     int k = last + 1;
     while (clause_is_one_of(clause_token(clause, k), filling))
         k++;
@@ -251,5 +275,7 @@ enum polarity clause_polarity(const struct clause *clause, int first, int last, 
     const bool denied = strcmp(token, "not") == 0 || clause_is_one_of(token, nothing) ||
                         clause_is_one_of(token, contracted) ||
                         (last + 1 == clause->count && emptied_behind(rest));
-    return denied || denied_ahead(clause, first) ? POLARITY_DENIED : POLARITY_SAID;
+    const bool ahead = denied_ahead(clause, first);
+    if (ahead && is_told(token)) return POLARITY_UNCLEAR; /* "no X mentioned" */
+    return denied || ahead ? POLARITY_DENIED : POLARITY_SAID;
 }

@@ -265,21 +265,35 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
-/* As the notes say, else as the stack does. Ulysses where its ranks do not divide the heads is a
- * ring (modelscope/ms-swift rings what is left over). */
+/* As the notes or the stack's name say, else as the stack does. Ulysses where its ranks do not divide
+ * the heads is a ring (modelscope/ms-swift rings what is left over). */
 static void add_context_kind(cJSON *layout, struct measured_row *row) {
-    const char *said = measured_says_context(row->run.notes);
-    const bool by_heads =
-        said[0] != '\0' ? strcmp(said, "ring") != 0 : row->out->stack->context_heads;
-    const bool divides = row->run.heads % (row->tp * row->cp) == 0;
-    if (row->cp == 1 || (said[0] == '\0' && !by_heads)) return;
-    cJSON_AddStringToObject(layout, "cp_kind", by_heads && divides ? "all-to-all" : "ring");
-    const char *why = said[0] != '\0' ? "its notes say" : row->out->stack->name;
-    if (by_heads && !divides)
-        measured_row_note(row, "cp: by a ring, because tp %ld x cp %ld do not divide the %ld heads",
-                          (long)row->tp, (long)row->cp, (long)row->run.heads);
-    else
-        measured_row_note(row, "cp: by %s, as %s", by_heads ? "heads (Ulysses)" : "a ring", why);
+    static const char exchange[] = "all-to-all";
+    const struct measured_run *r = &row->run;
+    const char *said = measured_says_context(r->notes);
+    if (said[0] == '\0') said = measured_says_context(r->stack);
+    if (row->cp == 1) {
+        if (said[0] != '\0' && r->cp < 0)
+            measured_row_note(row, "cp: 1, though the row speaks of sharing sequences by %s", said);
+        return;
+    }
+    const bool by_stack = said[0] == '\0';
+    const char *kind = !by_stack ? said : row->out->stack->context_heads ? exchange : "ring";
+    const bool divides = r->heads % (row->tp * row->cp) == 0;
+    if (strcmp(kind, exchange) == 0 && !divides) {
+        measured_row_note(row,
+                          "cp: by a ring, though %s share by heads: tp %ld x cp %ld do not divide "
+                          "the %ld heads",
+                          by_stack ? row->out->stack->name : "its notes", (long)row->tp,
+                          (long)row->cp, (long)r->heads);
+        kind = "ring";
+    } else
+        measured_row_note(row, "cp: by %s, as %s",
+                          strcmp(kind, exchange) == 0 ? "heads (Ulysses)"
+                          : strcmp(kind, "ring") == 0 ? "a ring"
+                                                      : "gathered keys and values",
+                          by_stack ? row->out->stack->name : "its notes say");
+    cJSON_AddStringToObject(layout, "cp_kind", kind);
 }
 
 static void add_layout(cJSON *root, struct measured_row *row) {

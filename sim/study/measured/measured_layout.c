@@ -92,7 +92,8 @@ static bool says_sharding(const struct measured_row *row) {
 static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    const int64_t named = measured_zero_stage(r->stack);
+    const int64_t by_name = measured_zero_stage(r->stack);
+    const int64_t named = by_name >= 0 ? by_name : measured_says_zero_stage(r->stack);
     int64_t said = measured_says_zero_stage(r->notes);
     if (said < 0 && strcmp(stack->backend, "fsdp") == 0 && measured_says_ddp(r->notes)) said = 0;
     row->zero_stage = r->zero_stage >= 0 ? r->zero_stage
@@ -214,7 +215,10 @@ static enum validation_skip split_packed(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
     const bool packs = !measured_is_diffusion(r) && samples_packed(r, stack);
-    const int64_t usual = packs ? stack->packed_sample_tokens : 0;
+    /* Whoever shares a sequence among ranks has samples as long, unless the row says other. */
+    const bool packs_unsaid = strcasestr(r->notes, "pack") == NULL;
+    const bool long_samples = packs_unsaid && row->cp > 1;
+    const int64_t usual = packs && !long_samples ? stack->packed_sample_tokens : 0;
     const int64_t length = r->sample_len > 0 ? r->sample_len : usual;
     if (r->sample_len > 0 && row->vision != NULL)
         measured_row_note(row, "sample_len: not read beside images, a sample is seq_len long");

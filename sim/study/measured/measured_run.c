@@ -281,6 +281,20 @@ static bool read_as_outcome(struct arena *arena, const struct column *column, co
     return true;
 }
 
+/* "128k" tokens are 131,072; other cells with a k stay what they are, a mistake. */
+static const char *plain_length(struct arena *arena, const struct column *column, const char *text,
+                                struct measured_run *run) {
+    const size_t digits = strspn(text, "0123456789");
+    const bool length = column->offset == AT(seq_len) || column->offset == AT(sample_len);
+    if (!length || digits == 0 || digits > 5 || (text[digits] != 'k' && text[digits] != 'K') ||
+        text[digits + 1] != '\0')
+        return text;
+    const char *tokens = arena_format(arena, "%ld", 1024 * atol(text));
+    tell_reading(arena, run,
+                 arena_format(arena, "%s: \"%.20s\" is read as %s", column->name, text, tokens));
+    return tokens;
+}
+
 static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, int64_t place,
                       const struct column *column, struct measured_run *run) {
     void *at = (char *)run + column->offset;
@@ -303,6 +317,7 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
         break;
     case COLUMN_COUNT:
         *(int64_t *)at = -1;
+        text = plain_length(arena, column, text, run);
         if (read_count(arena, column->name, text, at, run) &&
             (text[0] == '\0' || in_range(column, *(int64_t *)at)))
             break;

@@ -26,8 +26,8 @@ const char *measured_reduce_type(const char *text);
 const char *measured_says_attention(const char *text);
 const char *measured_says_recompute(const char *text);
 
-/* How ranks share a sequence, as layout.cp_kind has it: Ulysses ("all-to-all"), ring attention ("ring");
- * "" where it says neither, or both. */
+/* How ranks share a sequence, as layout.cp_kind has it: Ulysses and exchanges ("all-to-all"), ring
+ * attention ("ring"), gathered keys ("all-gather"); "" where it says none, or two. */
 const char *measured_says_context(const char *text);
 
 /* The ZeRO stage that it names ("ZeRO-3", "full_shard", "sharding stage 2"); -1: none, or two. */

@@ -148,38 +148,51 @@ const char *measured_says_recompute(const char *text) {
 
 /* ---- context parallelism ---- */
 
-/* "Ulysses", or "ring attention", "ring self-attention", "around a ring" at token i; NULL: neither.
- * NCCL and networks have rings, too. */
+/* How token i shares a sequence, NULL: it says nothing of that. NCCL and networks have rings, and
+ * collectives are everybody's. */
 static const char *context_at(const struct clause *clause, int i) {
     static const char *const around[] = { "around", "a", "ring", NULL },
                              *const self[] = { "ring", "self", "attention", NULL },
-                             *const flash[] = { "ring", "flash", "attention", NULL };
+                             *const flash[] = { "ring", "flash", NULL },
+                             *const exchange[] = { "all", "to", "all", NULL },
+                             *const gather[] = { "all", "gather", NULL };
     static const char *const attention[] = { "attention", "attn", "attentions", NULL };
     static const char *const spared[] = { "free", "less", NULL };
+    static const char *const shared[] = { "context", "cp", "kv", "rotate", NULL };
     const char *token = clause_token(clause, i), *next = clause_token(clause, i + 1);
     if (strcmp(token, "ulysses") == 0) return clause_is_one_of(next, spared) ? NULL : "all-to-all";
-    if (strcmp(token, "ringattention") == 0 || clause_starts(clause, i, around)) return "ring";
-    const bool ring = strcmp(token, "ring") == 0 && clause_is_one_of(next, attention);
-    return ring || clause_starts(clause, i, self) || clause_starts(clause, i, flash) ? "ring"
-                                                                                     : NULL;
+    if (strcmp(token, "ringattention") == 0 || clause_starts(clause, i, around) ||
+        (strcmp(token, "ring") == 0 && (clause->count == 1 || clause_is_one_of(next, attention))) ||
+        clause_starts(clause, i, self) || clause_starts(clause, i, flash))
+        return "ring";
+    if (!clause_mentions(clause, shared)) return NULL;
+    if (strcmp(token, "a2a") == 0 || clause_starts(clause, i, exchange)) return "all-to-all";
+    return strcmp(token, "allgather") == 0 || clause_starts(clause, i, gather) ? "all-gather"
+                                                                               : NULL;
 }
 
+/* Who denies Ulysses has a ring. */
 const char *measured_says_context(const char *text) {
+    static const char *const no[] = { "no", "without", NULL };
+    static const char *const rings[] = { "ring", "p2p", NULL };
     const char *found = "";
-    bool denied = false, rings = false;
+    bool denied = false, hybrid = false, no_exchange = false;
     struct clause clause;
     while (clause_next(&text, &clause))
         for (int i = 0; i < clause.count; i++) {
-            static const char *const no[] = { "no", "without", NULL };
-            rings = rings || is(&clause, i, "ring");
-            denied = denied || (clause_is_one_of(clause.tokens[0], no) && *text == '(');
             const char *kind = context_at(&clause, i);
-            if (kind == NULL || denied || clause_polarity(&clause, i, i, text) != POLARITY_SAID)
-                continue;
+            hybrid = hybrid || clause_is_one_of(clause.tokens[i], rings);
+            denied = denied || (clause_is_one_of(clause.tokens[0], no) && *text == '(');
+            if (kind == NULL || denied) continue;
+            const enum polarity polarity = clause_polarity(&clause, i, i, text);
+            no_exchange =
+                no_exchange || (polarity == POLARITY_DENIED && strcmp(kind, "all-to-all") == 0);
+            if (polarity != POLARITY_SAID) continue;
             if (found[0] != '\0' && strcmp(found, kind) != 0) return "";
             found = kind;
         }
-    return rings && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
+    if (found[0] == '\0' && no_exchange) return "ring";
+    return hybrid && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
 }
 
 /* ---- sharding ---- */
@@ -191,7 +204,8 @@ static int64_t digit(const char *token) {
 /* "ZeRO-3", "z3", "zero3", "ZeRO stage 2", "sharding stage 2", "FULL_SHARD" at token i, with its
  * last token; -1: none. */
 static int64_t stage_at(const struct clause *clause, int i, int *last) {
-    static const char *const engines[] = { "zero", "sharding", "deepspeed", "config", "ds", NULL };
+    static const char *const engines[] = { "zero",         "sharding", "deepspeed", "config",
+                                           "optimization", "ds",       NULL };
     static const char *const full[] = { "full", "shard", NULL },
                              *const gradients[] = { "shard", "grad", "op", NULL },
                              *const none[] = { "no", "shard", NULL };

@@ -266,8 +266,15 @@ static enum validation_skip check(struct measured_row *row) {
     if (no_hardware != SKIP_NOTHING) return no_hardware;
     const char *empty = measured_shape_complete(row->context, r, row->out->notes, &row->note_count);
     if (empty != NULL)
-        return measured_skip_at(row, strcmp(empty, "seq_len") == 0 ? SKIP_EMPTY : SKIP_SHAPE, empty,
-                                "empty, and nothing else of the row tells it");
+        return strcmp(empty, "seq_len") == 0
+                   ? measured_skip_at(row, SKIP_EMPTY, empty,
+                                      "empty, and nothing else of the row tells it")
+                   : measured_skip_at(
+                         row, SKIP_SHAPE, empty,
+                         arena_format(
+                             row->context->arena,
+                             "empty, and \"%.60s\" names no public model of scenarios/models",
+                             r->model));
     if (!heads_add_up(row)) return SKIP_VALUE;
     if (!measured_choose_samples(row)) return skip_encoder(row);
     const enum validation_skip misplaced = measured_place(row);

@@ -316,7 +316,10 @@ static bool begins_with(const char *text, const char *const *signs) {
 /* "packing false", "packing: off", "liger_kernel=False", "fp8_dpa=0", "liger disabled"; not "FSDP no
  * recomputation" nor "liger 0.5". */
 static bool switched_off(const char *after) {
-    static const char *const signs[] = { "false", "off", "disabled", "not used", NULL };
+    static const char *const signs[] = {
+        "false",       "off",          "disabled",     "not used",      "not installed",
+        "is not used", "are not used", "was not used", "were not used", NULL
+    };
     static const char *const values[] = { "none", "no", "0", NULL };
     static const char *const rest[] = { "_kernels", "_kernel", " kernels", " kernel" };
     for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)

@@ -30,6 +30,7 @@ static void test_machine(void **state) {
         { "OpenLLM-France/Lucie-Training", "four H100 a node of Jean Zay", "h100-80g-sxm", 4, NULL,
           0 },
         { "x", "not Jean Zay", "a100-80g-sxm", 8, NULL, 0 },
+        { "x", "Jean Zay was not used", "a100-80g-sxm", 8, NULL, 0 },
         { "x", "Jean Zay", "a100-80g-sxm", 4, NULL, 0 },
         { "AI-Hypercomputer/maxtext", "A3 High of Google Cloud", "h100-80g-sxm", 8, "gcp-a3-high",
           0 },

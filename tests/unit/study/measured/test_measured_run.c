@@ -51,7 +51,40 @@ static void test_overlap(void **state) {
     unlink(path);
 }
 
+/* "128k" tokens, and no other thousands. */
+static void test_lengths(void **state) {
+    (void)state;
+    static const struct {
+        const char *cell;
+        int64_t tokens; /* -1: a mistake */
+    } cases[] = { { "4096", 4096 }, { "4k", 4096 },   { "128K", 131072 }, { "1024k", 1048576 },
+                  { "k", -1 },      { "4kb", -1 },    { "4.5k", -1 },     { "-4k", -1 },
+                  { "0k", -1 },     { "999999k", -1 } };
+    enum { COUNT = sizeof cases / sizeof cases[0] };
+    char path[] = "/tmp/test_measured_run.XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    FILE *file = fdopen(descriptor, "w");
+    fputs("row_id,hardware,gpu_count,iter_time_s,seq_len\n", file);
+    for (int i = 0; i < COUNT; i++)
+        fprintf(file, "row%d,h100,8,1,%s\n", i, cases[i].cell);
+    fclose(file);
+    struct arena *arena = arena_create();
+    struct measured_runs runs;
+    struct error err = { 0 };
+    assert_true(measured_runs_read(arena, path, &runs, &err));
+    for (int i = 0; i < COUNT; i++) {
+        const struct measured_run *run = &runs.rows[i];
+        if ((run->mistake == NULL) != (cases[i].tokens > 0) ||
+            (run->mistake == NULL && run->seq_len != cases[i].tokens))
+            fail_msg("%s: %ld", cases[i].cell, (long)run->seq_len);
+    }
+    arena_destroy(arena);
+    unlink(path);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_overlap) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_overlap),
+                                        cmocka_unit_test(test_lengths) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
