@@ -229,6 +229,15 @@ double calibrate_sm_count(const char *gpu) {
     return 0; /* no waves */
 }
 
+/* Whose attention it is, "A100-SXM4-80GB by sglang". */
+static const char *attention_origin(const struct calibrate_job *job) {
+    const struct plan *plan = job->plan;
+    return plan->attention_framework == NULL
+               ? plan->attention_gpu
+               : arena_format(job->arena, "%s by %s", plan->attention_gpu,
+                              plan->attention_framework);
+}
+
 static bool fit_one_attention(struct calibrate_job *job, const struct attention_rule *rule,
                               struct attention_fit *fit) {
     const struct plan *plan = job->plan;
@@ -250,9 +259,8 @@ static bool fit_one_attention(struct calibrate_job *job, const struct attention_
     const struct attention_conditions on = { peak, bandwidth,
                                              calibrate_sm_count(plan->attention_gpu) };
     if (!fit_attention(job->arena, rows, count, &on, fit, NULL)) return false;
-    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s%s%s d=%lld %s",
-                       plan->attention_gpu, library != NULL ? " by " : "",
-                       library != NULL ? library : "", (long long)rule->head_dim,
+    calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s",
+                       attention_origin(job), (long long)rule->head_dim,
                        rule->causal ? "causal" : "full");
     return true;
 }
@@ -297,10 +305,8 @@ static cJSON *attention_curve(struct calibrate_job *job, const struct attention_
     if (fit)
         return calibrate_attention_curve_json(
             rule, fit,
-            arena_format(job->arena, "fused attention measured on %s%s%s", plan->attention_gpu,
-                         plan->attention_framework != NULL ? " by " : "",
-                         plan->attention_framework != NULL ? plan->attention_framework : ""),
-            time, plan->band_factor);
+            arena_format(job->arena, "fused attention measured on %s", attention_origin(job)), time,
+            plan->band_factor);
     struct attention_fit ruled = { .held_out.p80 = RULE_BAND_FRACTION };
     const bool narrow = rule->head_dim == 64 && plan->attention_narrow > 0;
     ruled.coefficient[ATTENTION_EFFICIENCY] = base->coefficient[ATTENTION_EFFICIENCY] *

@@ -64,8 +64,7 @@ static const char format[] =
     "the model is not dense |\n"
     "| seq_len, sample_len, micro_batch, grad_accum, global_batch | tokens of a sequence (\"2048 "
     "max\": the longest; \"128k\": 131,072); mean length of the samples of text packed into it, "
-    "where they attend "
-    "within themselves; sequences |\n"
+    "where they attend within themselves; sequences |\n"
     "| text_len, double_stream_blocks | `diffusion` rows: tokens of the text that each block "
     "attends to, 0 or `none`: no text; of `layers` so many have weights of their own for the text, "
     "and all attend to video and text at once (empty: cross attention) |\n"
@@ -197,9 +196,9 @@ static const char blanks[] =
     "V100; below 100 GPUs share a "
     "NIC |\n"
     "| sp, overlap, dropout | as the stack's file says |\n"
-    "| how cp shares a sequence | as the notes or the stack's name say (\"Ulysses\", \"ring "
-    "attention\", "
-    "\"cp-comm-type a2a\", \"all-gather based CP\"), else as the stack's file |\n"
+    "| how cp shares a sequence | as the notes or the stack's name say (\"Ulysses\", "
+    "\"ring attention\", \"cp-comm-type a2a\", \"all-gather based CP\"), else as the stack's file "
+    "|\n"
     "| recompute | as the notes say (\"full AC\", \"recompute-activations\", \"no gradient "
     "checkpointing\"), else as the stack's file; `selective`, else `full`, where nothing is said "
     "and a run that is not `oom` would not fit by more than the band of memory (but by stacks "
@@ -208,12 +207,9 @@ static const char blanks[] =
     "which the run fits |\n"
     "| zero_stage | as the stack's name or the notes say (\"ZeRO-3\", \"FULL_SHARD\"), else as the "
     "stack's file, else 3 for FSDP without pipeline, else 1; where nothing is said, the lowest "
-    "stage "
-    "from there on by which a run that is not `oom` fits (of Megatron 1, by NVIDIA's recipes 3 "
-    "where "
-    "nothing else divides the model). What was chosen so that a run fits, recomputation and "
-    "offloading "
-    "too, is in no table of fits and its memory is not scored |\n";
+    "stage from there on by which a run that is not `oom` fits (of Megatron 1, by NVIDIA's recipes "
+    "3 where nothing else divides the model). What was chosen so that a run fits, recomputation "
+    "and offloading too, is in no table of fits and its memory is not scored |\n";
 
 static const char other_blanks[] =
     "| micro_batch, global_batch | from the others of global_batch = micro_batch x grad_accum x "

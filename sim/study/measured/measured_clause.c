@@ -60,19 +60,34 @@ static bool ends_sentence(const char *at) {
            (*at == '.' && (at[1] == '\0' || isspace((unsigned char)at[1])));
 }
 
+/* "not stated" and the like. */
+static bool is_told(const char *token) {
+    static const char *const told[] = {
+        "stated",    "seen",      "said",   "given",    "known",     "named",     "shown",
+        "printed",   "mentioned", "logged", "reported", "specified", "disclosed", "documented",
+        "discussed", "described", "listed", "recorded", "indicated", "provided",  "clear",
+        "sure",      "mention",   "say",    "state",    "specify",   "report",    "disclose",
+        "document",  "tell",      "told",   NULL
+    };
+    return clause_is_one_of(token, told);
+}
+
 /* Behind "not stated", "unspecified" and so on at `at`; NULL: none of them. */
 static char *behind_unstated(const char *text, char *at) {
-    static const char *const words[] = { "unstated",      "unspecified",   "not stated",
-                                         "not said",      "not given",     "not specified",
-                                         "not reported",  "not known",     "not logged",
-                                         "not mentioned", "not disclosed", "not documented" };
+    static const char *const words[] = { "unstated", "unspecified", "undisclosed", NULL };
+    static const char no[] = "not ";
+    char token[CLAUSE_TOKEN_BYTES];
     if (at > text && isalnum((unsigned char)at[-1])) return NULL;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        const size_t length = strlen(words[i]);
-        if (strncasecmp(at, words[i], length) == 0 && !isalnum((unsigned char)at[length]))
-            return at + length;
+    const bool denied = strncasecmp(at, no, strlen(no)) == 0;
+    const char *word = denied ? at + strlen(no) : at;
+    size_t length = 0;
+    for (; isalnum((unsigned char)word[length]); length++) {
+        if (length + 1 == sizeof token) return NULL;
+        token[length] = (char)tolower((unsigned char)word[length]);
     }
-    return NULL;
+    token[length] = '\0';
+    if (!(denied ? is_told(token) : clause_is_one_of(token, words))) return NULL;
+    return at + (word - at) + length;
 }
 
 enum { TOPIC_BYTES = 60, PLACE_BYTES = 200 };
@@ -202,18 +217,6 @@ static bool emptied_behind(const char *rest) {
     struct clause next;
     return rest[0] == '(' && clause_next(&rest, &next) && next.count == 1 &&
            clause_is_one_of(next.tokens[0], nothing);
-}
-
-/* "not stated" and the like. */
-static bool is_told(const char *token) {
-    static const char *const told[] = {
-        "stated",    "seen",      "said",   "given",    "known",     "named",     "shown",
-        "printed",   "mentioned", "logged", "reported", "specified", "disclosed", "documented",
-        "discussed", "described", "listed", "recorded", "indicated", "provided",  "clear",
-        "sure",      "mention",   "say",    "state",    "specify",   "report",    "disclose",
-        "document",  "tell",      "told",   NULL
-    };
-    return clause_is_one_of(token, told);
 }
 
 /* "no mention of X", "nothing about X", "does not say whether X", "not sure about X": before token

@@ -1,7 +1,8 @@
 /* measured_clause.h - clauses of what a source writes of a measured run.
  *
  * A clause ends at a comma, a semicolon, a bracket or a full stop before a space. Its tokens are
- * runs of letters and digits, in small letters (a question mark is "unknown"); what is longer than CLAUSE_TOKENS is cut.
+ * runs of letters and digits, in small letters (a question mark is "unknown"); what is longer than
+ * CLAUSE_TOKENS is cut.
  *
  *     struct clause clause;
  *     while (clause_next(&text, &clause))

@@ -265,8 +265,8 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
-/* As the notes or the stack's name say, else as the stack does. Ulysses where its ranks do not divide
- * the heads is a ring (modelscope/ms-swift rings what is left over). */
+/* As the notes or the stack's name say, else as the stack does. Ulysses where its ranks do not
+ * divide the heads is a ring (modelscope/ms-swift rings what is left over). */
 static void add_context_kind(cJSON *layout, struct measured_row *row) {
     static const char exchange[] = "all-to-all";
     const struct measured_run *r = &row->run;
@@ -282,9 +282,9 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
     const bool divides = r->heads % (row->tp * row->cp) == 0;
     if (strcmp(kind, exchange) == 0 && !divides) {
         measured_row_note(row,
-                          "cp: by a ring, though %s share by heads: tp %ld x cp %ld do not divide "
+                          "cp: by a ring, not by heads as %s: tp %ld x cp %ld do not divide "
                           "the %ld heads",
-                          by_stack ? row->out->stack->name : "its notes", (long)row->tp,
+                          by_stack ? row->out->stack->name : "the row says", (long)row->tp,
                           (long)row->cp, (long)r->heads);
         kind = "ring";
     } else
@@ -292,7 +292,7 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
                           strcmp(kind, exchange) == 0 ? "heads (Ulysses)"
                           : strcmp(kind, "ring") == 0 ? "a ring"
                                                       : "gathered keys and values",
-                          by_stack ? row->out->stack->name : "its notes say");
+                          by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
 }
 

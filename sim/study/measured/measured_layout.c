@@ -202,11 +202,14 @@ static bool documents_fill(const struct measured_run *r) {
            measured_text_says(r->notes, "MLPerf") || measured_text_says(r->notes, "GovReport");
 }
 
-/* What the notes say of packing, or what the stack does with such a run. */
-static bool samples_packed(const struct measured_run *r, const struct stack *stack) {
-    return strcasestr(r->notes, "pack") == NULL
-               ? stack->packs_samples || (fine_tunes(r) && !documents_fill(r))
-               : measured_text_says(r->notes, "packed") || measured_text_says(r->notes, "packing");
+/* What the notes say of packing, or what the stack does with such a run. Whoever shares a sequence
+ * among ranks has samples as long. */
+static bool samples_packed(const struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    if (strcasestr(r->notes, "pack") != NULL)
+        return measured_text_says(r->notes, "packed") || measured_text_says(r->notes, "packing");
+    return row->cp == 1 &&
+           (row->out->stack->packs_samples || (fine_tunes(r) && !documents_fill(r)));
 }
 
 /* A sequence of packed samples that attend within themselves costs what a micro-batch of as many
@@ -214,11 +217,8 @@ static bool samples_packed(const struct measured_run *r, const struct stack *sta
 static enum validation_skip split_packed(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    const bool packs = !measured_is_diffusion(r) && samples_packed(r, stack);
-    /* Whoever shares a sequence among ranks has samples as long, unless the row says other. */
-    const bool packs_unsaid = strcasestr(r->notes, "pack") == NULL;
-    const bool long_samples = packs_unsaid && row->cp > 1;
-    const int64_t usual = packs && !long_samples ? stack->packed_sample_tokens : 0;
+    const bool packs = !measured_is_diffusion(r) && samples_packed(row);
+    const int64_t usual = packs ? stack->packed_sample_tokens : 0;
     const int64_t length = r->sample_len > 0 ? r->sample_len : usual;
     if (r->sample_len > 0 && row->vision != NULL)
         measured_row_note(row, "sample_len: not read beside images, a sample is seq_len long");

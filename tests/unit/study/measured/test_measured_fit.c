@@ -50,14 +50,10 @@ static void test_blocks(void **state) {
           0 },
         { LLAMA_70B "gb200,4,1,3,2,8,fp8,,megatron-bridge-2026,,1\n", 0 },
     };
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    struct measured_context context;
-    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
-        fail_msg("%s", err.text);
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct measured_scenario m =
-            scenario_of_row(&context, "test_measured_fit.csv", header, cases[i].row);
+        const struct measured_scenario m = scenario_of_row(&context, header, cases[i].row);
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(
             cJSON_GetObjectItemCaseSensitive(m.document, "training"), "offload_blocks");
         const int64_t got = cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
@@ -103,14 +99,10 @@ static void test_recompute(void **state) {
         /* nothing makes it fit */
         { GPT "2048,a100-80g-sxm,8,1,2048,16384,bf16,,flash,megatron-core,ok,1,\n", "none", false },
     };
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    struct measured_context context;
-    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
-        fail_msg("%s", err.text);
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct measured_scenario m =
-            scenario_of_row(&context, "test_measured_fit.csv", words_header, cases[i].row);
+        const struct measured_scenario m = scenario_of_row(&context, words_header, cases[i].row);
         const cJSON *policy = cJSON_GetObjectItemCaseSensitive(m.document, "policy");
         const char *got =
             cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(policy, "recompute"));
@@ -162,14 +154,10 @@ static void test_sharding(void **state) {
         { LLAMA_13B "a100-40g-sxm,8,,1,8,bf16,full,,nemo-2025,ok,1,distributed optimizer\n",
           "nemo-2025", 1, false },
     };
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    struct measured_context context;
-    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
-        fail_msg("%s", err.text);
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct measured_scenario m =
-            scenario_of_row(&context, "test_measured_fit.csv", sharding_header, cases[i].row);
+        const struct measured_scenario m = scenario_of_row(&context, sharding_header, cases[i].row);
         const cJSON *layout = cJSON_GetObjectItemCaseSensitive(m.document, "layout");
         const double stage =
             cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(layout, "zero_stage"));

@@ -3,7 +3,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "tests/unit/study/measured/measured_fixture.h"
 
 struct row {
@@ -17,13 +16,8 @@ static const char header[] =
     "micro_batch,global_batch,zero_stage,precision,stack,iter_time_s,notes\n";
 
 static void check(const char *model, const struct row *rows, size_t count) {
-    struct arena *arena = arena_create();
-    struct measured_context context;
-    struct error err = { 0 };
-    char path[] = "/tmp/test_measured_framework.XXXXXX", line[2048];
-    close(mkstemp(path));
-    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
-        fail_msg("%s", err.text);
+    struct measured_context context = shipped_context();
+    char line[2048];
     for (size_t i = 0; i < count; i++) {
         const struct row *r = &rows[i];
         snprintf(line, sizeof line,
@@ -34,13 +28,13 @@ static void check(const char *model, const struct row *rows, size_t count) {
                      ? "b200-sxm"
                      : "a100-80g-sxm",
                  r->tp, r->zero_stage, r->precision, r->stack, r->notes);
-        const struct measured_scenario m = scenario_of_row(&context, path, header, line);
+        const struct measured_scenario m = scenario_of_row(&context, header, line);
         cJSON_Delete(m.document);
         if (strcmp(m.stack->name, r->want) != 0)
             fail_msg("%s, %s, \"%s\": got %s, not %s", r->stack, r->source, r->notes, m.stack->name,
                      r->want);
     }
-    arena_destroy(arena);
+    arena_destroy(context.arena);
 }
 
 /* The notes say whose code runs, how its kernels are made and which engine shares gradients; the
@@ -224,8 +218,7 @@ static void test_a_ring(void **state) {
                  "row,a page,mine,12,4096,16384,gelu,32,32000,2048,a100-80g-sxm,8,1,1,64,3,bf16,%s,"
                  "1,round and round\n",
                  ring[i][0]);
-        snprintf(path, sizeof path, "%s/row.csv", folder);
-        const struct measured_scenario m = scenario_of_row(&context, path, header, command);
+        const struct measured_scenario m = scenario_of_row(&context, header, command);
         cJSON_Delete(m.document);
         assert_int_equal(strncmp(m.stack->name, "ring-", 5), 0);
     }

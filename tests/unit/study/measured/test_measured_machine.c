@@ -40,11 +40,8 @@ static void test_machine(void **state) {
         { "x", "p4d or p4de", "a100-40g-sxm", 8, "aws-p4d", 0 },
         { "x", "p5 of a proposal", "h100-80g-sxm", 8, NULL, 0 },
     };
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    struct measured_context context;
-    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
-        fail_msg("%s", err.text);
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct measured_scenario out = { .gpu = cases[i].gpu };
         const struct measured_row row = {
@@ -94,14 +91,10 @@ static void test_network(void **state) {
         { "a,s,Jean Zay,GPT,2,1024,16,2048,a100-80g-sxm,8,8,,1,1,1,64,megatron-core,1\n", 200, NAN,
           NAN, NULL },
     };
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    struct measured_context context;
-    if (!measured_context_make(&context, arena, BALLAST_SOURCE_DIR "/scenarios", &err))
-        fail_msg("%s", err.text);
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct measured_scenario m =
-            scenario_of_row(&context, "test_measured_machine.csv", header, cases[i].row);
+        const struct measured_scenario m = scenario_of_row(&context, header, cases[i].row);
         const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(m.document, "cluster"),
                     *fabric = cJSON_GetObjectItemCaseSensitive(cluster, "fabric");
         const double got[] = { number(cluster, "nic_Gbit_per_s_per_gpu"),

@@ -1,13 +1,10 @@
-/* test_measured_run.c - cells that name what runs beside compute. */
+/* test_measured_run.c - cells that name what runs beside compute, and lengths in thousands. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include <cmocka.h>
-#include "sim/study/measured/measured_run.h"
+#include "tests/unit/study/measured/measured_fixture.h"
 
 static void test_overlap(void **state) {
     (void)state;
@@ -25,18 +22,12 @@ static void test_overlap(void **state) {
         { "gradient_steps", false, false, false, false }, /* no word that another begins */
     };
     enum { COUNT = sizeof cases / sizeof cases[0] };
-    char path[] = "/tmp/test_measured_run.XXXXXX";
-    const int descriptor = mkstemp(path);
-    assert_true(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "w");
-    fputs("row_id,hardware,gpu_count,iter_time_s,overlap\n", file);
-    for (int i = 0; i < COUNT; i++)
-        fprintf(file, "row%d,h100,8,1,%s\n", i, cases[i].cell);
-    fclose(file);
     struct arena *arena = arena_create();
     struct measured_runs runs;
-    struct error err = { 0 };
-    assert_true(measured_runs_read(arena, path, &runs, &err));
+    const char *text = "row_id,hardware,gpu_count,iter_time_s,overlap\n";
+    for (int i = 0; i < COUNT; i++)
+        text = arena_format(arena, "%srow%d,h100,8,1,%s\n", text, i, cases[i].cell);
+    runs_of_text(arena, text, &runs);
     for (int i = 0; i < COUNT; i++) {
         const struct measured_run *run = &runs.rows[i];
         if ((run->mistake == NULL) != cases[i].known)
@@ -48,7 +39,6 @@ static void test_overlap(void **state) {
             fail_msg("\"%s\" is read as another word", cases[i].cell);
     }
     arena_destroy(arena);
-    unlink(path);
 }
 
 /* "128k" tokens, and no other thousands. */
@@ -61,18 +51,12 @@ static void test_lengths(void **state) {
                   { "k", -1 },      { "4kb", -1 },    { "4.5k", -1 },     { "-4k", -1 },
                   { "0k", -1 },     { "999999k", -1 } };
     enum { COUNT = sizeof cases / sizeof cases[0] };
-    char path[] = "/tmp/test_measured_run.XXXXXX";
-    const int descriptor = mkstemp(path);
-    assert_true(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "w");
-    fputs("row_id,hardware,gpu_count,iter_time_s,seq_len\n", file);
-    for (int i = 0; i < COUNT; i++)
-        fprintf(file, "row%d,h100,8,1,%s\n", i, cases[i].cell);
-    fclose(file);
     struct arena *arena = arena_create();
     struct measured_runs runs;
-    struct error err = { 0 };
-    assert_true(measured_runs_read(arena, path, &runs, &err));
+    const char *text = "row_id,hardware,gpu_count,iter_time_s,seq_len\n";
+    for (int i = 0; i < COUNT; i++)
+        text = arena_format(arena, "%srow%d,h100,8,1,%s\n", text, i, cases[i].cell);
+    runs_of_text(arena, text, &runs);
     for (int i = 0; i < COUNT; i++) {
         const struct measured_run *run = &runs.rows[i];
         if ((run->mistake == NULL) != (cases[i].tokens > 0) ||
@@ -80,7 +64,6 @@ static void test_lengths(void **state) {
             fail_msg("%s: %ld", cases[i].cell, (long)run->seq_len);
     }
     arena_destroy(arena);
-    unlink(path);
 }
 
 int main(void) {
