@@ -95,11 +95,15 @@ const struct backend *backend_at(int index) {
     return &backends[index];
 }
 
+int backend_index(const char *name) {
+    for (int i = 0; backend_names[i] != NULL; i++)
+        if (strcmp(backend_names[i], name) == 0) return i;
+    return -1;
+}
+
 int64_t backend_usual_zero_stage(const char *name, int64_t pp) {
-    int64_t stage = 1;
-    for (int i = 0; backend_names[i] != NULL && pp == 1; i++)
-        if (strcmp(backend_names[i], name) == 0) stage = backends[i].usual_zero_stage;
-    return stage;
+    const int index = backend_index(name);
+    return index < 0 || pp > 1 ? 1 : backends[index].usual_zero_stage;
 }
 
 const struct optimizer *optimizer_at(int index) {

@@ -17,20 +17,35 @@ static bool layout_says(const struct reader *r, const char *key) {
     return scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, key)) != NULL;
 }
 
-/* What the stack states holds instead of the figures of backend and optimizer, and where the layout
- * does not say. */
-static bool use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
+static bool find_stack(struct reader *r) {
     struct scenario *s = r->s;
-    struct scenario_layout *f = &s->layout_fields;
-    const enum precision precision = s->main_precision;
+    const struct scenario_layout *f = &s->layout_fields;
     if (r->options->stack != NULL)
         s->stack = r->options->stack;
     else
         s->stack = r->options->cache != NULL
                        ? scenario_cache_stack(r->options->cache, s->directory, f->stack, r->err)
                        : stack_load(s->arena, s->directory, f->stack, r->err);
-    if (s->stack == NULL)
-        return scenario_relocate(r, scenario_member(r->top.layout, "stack"), "stack", f->stack);
+    if (s->stack != NULL) return true;
+    return scenario_relocate(r, scenario_member(r->top.layout, "stack"), "stack", f->stack);
+}
+
+/* Who names a stack and no backend means that of the stack's runs. */
+static void choose_backend(struct reader *r) {
+    struct scenario *s = r->s;
+    const int index = backend_index(s->stack->backend);
+    if (layout_says(r, "backend") || index < 0 || index == s->layout_fields.backend) return;
+    s->layout_fields.backend = index;
+    scenario_assume(r, arena_format(s->arena, "backend %s, that of stack %s (layout.backend)",
+                                    s->stack->backend, s->stack->name));
+}
+
+/* What the stack states holds instead of the figures of backend and optimizer, and where the layout
+ * does not say. */
+static void use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
+    struct scenario *s = r->s;
+    struct scenario_layout *f = &s->layout_fields;
+    const enum precision precision = s->main_precision;
     backend_use_stack(backend, s->stack, precision, f->zero_stage, f->tp,
                       f->vpp > 1 || scenario_present(r->policy.joint) != NULL);
     optimizer_use_stack(optimizer, s->stack, precision);
@@ -40,29 +55,30 @@ static bool use_stack(struct reader *r, struct backend *backend, struct optimize
         f->overlap_parameter_gather = s->stack->overlap_parameter_gather;
     if (!layout_says(r, "tp_overlap"))
         f->tp_overlap = s->stack->overlap_tensor && f->tp > 1 && f->sp;
-    return true;
 }
 
 bool scenario_load_stack(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
+    const bool usual = strcmp(f->stack, "auto") == 0;
+    if (usual) f->stack = backend_at(f->backend)->usual_stack;
+    f->stack = stack_place(s, f->stack);
+    if (strcmp(f->stack, "none") != 0 && !find_stack(r)) return false;
+    if (s->stack != NULL) choose_backend(r);
     const struct backend *row = backend_at(f->backend);
     if (!layout_says(r, "zero_stage")) f->zero_stage = backend_usual_zero_stage(row->name, f->pp);
-    if (strcmp(f->stack, "auto") == 0) {
-        f->stack = row->usual_stack;
+    if (usual)
         scenario_assume(r, arena_format(s->arena,
                                         "the software stack is %s, the usual one of backend %s "
                                         "(layout.stack)",
                                         f->stack, row->name));
-    }
-    f->stack = stack_place(s, f->stack);
     struct backend *backend = arena_new(s->arena, struct backend);
     struct optimizer *optimizer = arena_new(s->arena, struct optimizer);
     *backend = *row;
     *optimizer = *optimizer_at(s->training_fields.optimizer);
     s->backend = backend;
     s->optimizer = optimizer;
-    if (strcmp(f->stack, "none") != 0 && !use_stack(r, backend, optimizer)) return false;
+    if (s->stack != NULL) use_stack(r, backend, optimizer);
     if (s->main_precision == PRECISION_FP32) backend_use_fp32(backend);
     return true;
 }
