@@ -81,8 +81,12 @@ const char *const fp8_recipe_names[] = {
 };
 
 static const char *const communicator_names[] = {
-    [COMMUNICATOR_NONE] = "none",         [COMMUNICATOR_TENSOR] = "tensor",
-    [COMMUNICATOR_CONTEXT] = "context",   [COMMUNICATOR_DATA] = "data",
+    [COMMUNICATOR_NONE] = "none",
+    [COMMUNICATOR_TENSOR] = "tensor",
+    [COMMUNICATOR_CONTEXT] = "context",
+    [COMMUNICATOR_CONTEXT_HEADS] = "context heads",
+    [COMMUNICATOR_CONTEXT_RING] = "context ring",
+    [COMMUNICATOR_DATA] = "data",
     [COMMUNICATOR_PIPELINE] = "pipeline",
 };
 static_assert(sizeof communicator_names / sizeof communicator_names[0] == COMMUNICATOR_KIND_COUNT,
@@ -111,6 +115,11 @@ const char *precision_name(enum precision precision) {
 double precision_bytes(enum precision precision) {
     ballast_check((unsigned)precision < PRECISION_COUNT);
     return precisions[precision].bytes;
+}
+
+bool communicator_shares_sequence(enum communicator_kind kind) {
+    return kind == COMMUNICATOR_CONTEXT || kind == COMMUNICATOR_CONTEXT_HEADS ||
+           kind == COMMUNICATOR_CONTEXT_RING;
 }
 
 const char *communicator_kind_name(enum communicator_kind kind) {

@@ -80,7 +80,9 @@ enum operator_form {
 enum communicator_kind {
     COMMUNICATOR_NONE,
     COMMUNICATOR_TENSOR,
-    COMMUNICATOR_CONTEXT,
+    COMMUNICATOR_CONTEXT,       /* all ranks that share a sequence */
+    COMMUNICATOR_CONTEXT_HEADS, /* those of them that exchange heads, where others form a ring */
+    COMMUNICATOR_CONTEXT_RING,  /* those that hold the same heads */
     COMMUNICATOR_DATA,
     COMMUNICATOR_PIPELINE, /* two neighbouring stages */
     COMMUNICATOR_KIND_COUNT
@@ -138,6 +140,8 @@ static inline bool precision_is_quantised(enum precision precision) {
     return precision == PRECISION_FP8 || precision == PRECISION_FP4;
 }
 const char *communicator_kind_name(enum communicator_kind kind);
+/* A group of context parallelism, whole or part. */
+bool communicator_shares_sequence(enum communicator_kind kind);
 /* Moves bytes between ranks (point to point counts too). */
 static inline bool operator_is_collective(enum operator_kind kind) {
     return kind >= OPERATOR_ALL_REDUCE && kind <= OPERATOR_SEND;

@@ -196,6 +196,8 @@ double stack_time_factor(const struct stack_use *use, const struct operator_work
     case COMMUNICATOR_TENSOR:
         return 1 - stack->tensor_hidden_fraction;
     case COMMUNICATOR_CONTEXT:
+    case COMMUNICATOR_CONTEXT_HEADS:
+    case COMMUNICATOR_CONTEXT_RING:
         return 1 - stack->context_hidden_fraction;
     case COMMUNICATOR_DATA:
     case COMMUNICATOR_PIPELINE:

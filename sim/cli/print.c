@@ -121,7 +121,7 @@ static void print_throughput(const struct execution *e) {
     const bool clips = e->job->dataset->clip_ms != NULL &&
                        e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     printf("  throughput  %.4g %s/s", (double)r->samples / seconds,
-           !clips                   ? "samples"
+           !clips                  ? "samples"
            : e->job->single_frames ? "images"
                                    : "clips");
     const bool reads = e->scenario->model->modules[MODULE_LANGUAGE].layer_count > 0;
@@ -184,8 +184,11 @@ void print_job(const struct execution *e) {
            (double)model_parameters(s->model) / 1e9, e->job->dataset->name,
            data_label(e, label, sizeof label),
            r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage");
-    char context[32] = "";
-    if (l->cp > 1) snprintf(context, sizeof context, ", CP %ld", (long)l->cp);
+    char context[64] = "";
+    if (l->cp_heads > 1)
+        snprintf(context, sizeof context, ", CP %ld (heads %ld)", (long)l->cp, (long)l->cp_heads);
+    else if (l->cp > 1)
+        snprintf(context, sizeof context, ", CP %ld", (long)l->cp);
     printf("  %ld x %s: TP %ld%s, PP %ld, DP %ld, ZeRO-%ld, %s\n", (long)layout_rank_count(l),
            cost_model_gpu(s->cost_model)->name, (long)l->tp, context, (long)l->pp, (long)l->dp,
            (long)s->layout_fields.zero_stage, s->backend->name);

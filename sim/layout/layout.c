@@ -73,12 +73,21 @@ static struct communicator widest_group(const struct layout *layout, int64_t cou
     return widest;
 }
 
+static int64_t head_ranks(const struct layout *layout) {
+    return layout->cp_heads > 1 ? layout->cp_heads : 1;
+}
+
 struct communicator layout_communicator(const struct layout *layout, enum communicator_kind kind) {
     switch (kind) {
     case COMMUNICATOR_TENSOR:
         return widest_group(layout, layout->tp, 1);
     case COMMUNICATOR_CONTEXT:
         return widest_group(layout, layout->cp, layout->tp);
+    case COMMUNICATOR_CONTEXT_HEADS:
+        return widest_group(layout, head_ranks(layout), layout->tp);
+    case COMMUNICATOR_CONTEXT_RING:
+        return widest_group(layout, layout->cp / head_ranks(layout),
+                            layout->tp * head_ranks(layout));
     case COMMUNICATOR_DATA:
         return widest_group(layout, layout->dp * layout->cp,
                             layout->tp); /* CP ranks hold the same parameters */

@@ -15,6 +15,8 @@
 
 struct layout {
     int64_t tp, pp, cp, dp;
+    int64_t
+        cp_heads; /* of cp, neighbours that exchange heads beside a ring of the others; 0, 1: none */
     bool sequence_parallel;
     int64_t zero_stage;
     int64_t

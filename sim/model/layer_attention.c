@@ -47,6 +47,12 @@
  *                  output goes back (Jacobs et al. 2023, DeepSpeed Ulysses, arXiv 2309.14509).
  *                  Backward is the mirror image. Key-value heads fewer than cp are copied
  *
+ * Where context_heads ranks exchange heads and the context_ring others do one of the first two with
+ * what that leaves them (Fang and Zhao 2024, USP, arXiv 2405.07719; Gu et al. 2024, LoongTrain, arXiv
+ * 2406.18485; Megatron-LM, cp_comm_type a2a+p2p), both stand one inside the other, with
+ * context_heads in the place of cp in the exchange and context_ring in that of the ring. Keys and
+ * values of a rank are as many as before the exchange.
+ *
  * Where this stops being true: the steps of the ring are one message, so that the start-up of all
  * but the first is left out, a few microseconds each; a ring sends whole blocks although the causal
  * mask makes half of them useless, as Megatron-LM does.
@@ -89,9 +95,8 @@ static void batched_matmul(const struct naive_attention *a, const char *name,
         side == SCORES_RESULT ? operator_matmul(name, pass, a->precision, rows, length, head_dim)
                               : operator_matmul(name, pass, a->precision, rows, head_dim, length);
     /* Gathered or passed by, the keys of all cp ranks are read; heads dealt out bring their own. */
-    const bool all_keys = d->context_exchange && d->context != CONTEXT_ALL_TO_ALL;
     const double query_elements = (double)rows * (double)head_dim;
-    const double key_elements = query_elements * (all_keys ? (double)d->cp : 1);
+    const double key_elements = query_elements * (double)d->context_ring;
     work.flop = 2 * d->score_count * (double)head_dim;
     work.unaligned = fmod((double)head_dim * precision_bytes(a->precision), 16) != 0;
     work.odd_batch = d->odd_scores && precision_bytes(a->precision) == 2;
@@ -155,12 +160,12 @@ static void push_fused(const struct layer_division *d, struct operator_work work
 }
 
 static bool has_ring(const struct layer_division *d) {
-    return d->context_exchange && d->context == CONTEXT_RING;
+    return d->context == CONTEXT_RING && d->context_ring > 1;
 }
 
 static void ring_attention(const struct layer_division *d, enum operator_pass pass,
                            enum precision activation, struct operator_list *out) {
-    const double own = d->score_square_sum / (double)d->cp;
+    const double own = d->score_square_sum / (double)d->context_ring;
     /* a mask would leave half of square_sum */
     const double others = (d->square_sum - own) / (d->causal ? 2 : 1);
     push_fused(d,
@@ -170,7 +175,7 @@ static void ring_attention(const struct layer_division *d, enum operator_pass pa
                out);
     push_fused(d,
                operator_attention("attention of other ranks' keys", pass, activation,
-                                  (double)((d->cp - 1) * d->attention_tokens), others,
+                                  (double)((d->context_ring - 1) * d->attention_tokens), others,
                                   d->attention_heads, d->attention_kv_heads, d->module->head_dim,
                                   false),
                out);
@@ -224,7 +229,7 @@ void core_cross_attention(const struct layer_division *d, enum operator_pass pas
     cross.attention_heads = d->heads;
     cross.attention_kv_heads = d->kv_heads;
     cross.score_count = d->cross_square_sum * (double)d->heads;
-    cross.context_exchange = false;
+    cross.context_ring = 1;
     cross.odd_scores = d->odd_cross_scores;
     cross.writes_softmax = d->writes_cross_softmax;
     core_attention(&cross, pass, activation, out);
@@ -236,81 +241,91 @@ bool operator_is_core_attention(const struct operator_work *work) {
 
 /* ---- context parallelism ---- */
 
-static void exchange(const struct layer_division *d, const char *name, enum operator_kind kind,
-                     enum operator_pass pass, double blocks, int64_t columns,
-                     struct operator_list *out) {
-    double bytes =
-        blocks * (double)d->attention_tokens * (double)columns * (double)d->element_bytes;
-    operator_list_push(out, operator_collective(name, kind, pass, COMMUNICATOR_CONTEXT, bytes));
+/* What surrounds attention in one pass of a layer. */
+struct context_exchange {
+    const struct layer_division *d;
+    enum operator_pass pass;
+    int64_t query, key_value; /* columns */
+    struct operator_list *out;
+};
+
+static struct context_exchange context_exchange(const struct layer_division *d,
+                                                enum operator_pass pass,
+                                                struct operator_list *out) {
+    const int64_t head_dim = d->module->head_dim;
+    return (struct context_exchange){ .d = d,
+                                      .pass = pass,
+                                      .query = d->attention_heads * head_dim,
+                                      .key_value = 2 * d->attention_kv_heads * head_dim,
+                                      .out = out };
+}
+
+static void exchange(const struct context_exchange *e, const char *name, enum operator_kind kind,
+                     enum communicator_kind group, double columns) {
+    const double bytes = columns * (double)e->d->attention_tokens * (double)e->d->element_bytes;
+    operator_list_push(e->out, operator_collective(name, kind, e->pass, group, bytes));
+}
+
+/* Heads for tokens, or back. */
+static void exchange_heads(const struct context_exchange *e, const char *name, int64_t columns) {
+    exchange(e, name, OPERATOR_ALL_TO_ALL,
+             e->d->context_ring == 1 ? COMMUNICATOR_CONTEXT : COMMUNICATOR_CONTEXT_HEADS,
+             (double)columns);
+}
+
+/* Keys and values, among those that hold the same heads. */
+static void exchange_keys(const struct context_exchange *e, const char *name,
+                          enum operator_kind kind, int64_t blocks) {
+    exchange(e, name, kind,
+             e->d->context_heads == 1 ? COMMUNICATOR_CONTEXT : COMMUNICATOR_CONTEXT_RING,
+             (double)(blocks * e->key_value));
 }
 
 void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
                              struct operator_list *out) {
-    if (!d->context_exchange) return;
+    const struct context_exchange e = context_exchange(d, pass, out);
     const bool forward = pass == PASS_FORWARD;
-    const int64_t head_dim = d->module->head_dim;
-    const int64_t query = d->attention_heads * head_dim;
-    const int64_t key_value = 2 * d->attention_kv_heads * head_dim;
-    const double cp = (double)d->cp;
-    switch (d->context) {
-    case CONTEXT_ALL_GATHER:
-        exchange(d, "key-value all-gather", OPERATOR_ALL_GATHER, pass, cp, key_value, out);
-        return;
-    case CONTEXT_RING:
-        exchange(d, "key-value ring", OPERATOR_SEND, pass, (cp - 1) * (forward ? 1 : 2), key_value,
-                 out);
-        return;
-    case CONTEXT_ALL_TO_ALL:
-        if (!forward) {
-            exchange(d, "output gradient all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
-            return;
-        }
-        exchange(d, "query all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
-        exchange(d, "key-value all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, key_value, out);
-        return;
-    case CONTEXT_KIND_COUNT:
-        break;
+    if (d->context_heads > 1 && forward) {
+        exchange_heads(&e, "query all-to-all", e.query);
+        exchange_heads(&e, "key-value all-to-all", e.key_value);
+    } else if (d->context_heads > 1) {
+        exchange_heads(&e, "output gradient all-to-all", e.query);
     }
-    ballast_bug("context parallelism of no kind");
+    if (d->context_ring == 1) return;
+    if (d->context == CONTEXT_RING)
+        exchange_keys(&e, "key-value ring", OPERATOR_SEND,
+                      (d->context_ring - 1) * (forward ? 1 : 2));
+    else
+        exchange_keys(&e, "key-value all-gather", OPERATOR_ALL_GATHER, d->context_ring);
+}
+
+static void merge_attention(const struct context_exchange *e, enum precision activation) {
+    const struct layer_division *d = e->d;
+    const double tensors = 3 * (double)(d->context_ring - 1) + 2;
+    const double columns = (double)(e->pass == PASS_FORWARD ? e->query : e->query + e->key_value);
+    operator_list_push(e->out, operator_streaming("attention merge", OPERATOR_ELEMENTWISE, e->pass,
+                                                  activation,
+                                                  tensors * (double)d->attention_tokens * columns *
+                                                      (double)d->element_bytes));
 }
 
 void context_exchange_after(const struct layer_division *d, enum operator_pass pass,
                             enum precision activation, struct operator_list *out) {
-    if (!d->context_exchange) return;
+    const struct context_exchange e = context_exchange(d, pass, out);
     const bool forward = pass == PASS_FORWARD;
-    const int64_t head_dim = d->module->head_dim;
-    const int64_t query = d->attention_heads * head_dim;
-    const int64_t key_value = 2 * d->attention_kv_heads * head_dim;
-    switch (d->context) {
-    case CONTEXT_ALL_GATHER:
-        if (!forward)
-            exchange(d, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, pass, (double)d->cp,
-                     key_value, out);
-        return;
-    case CONTEXT_RING: {
-        if (d->attention != ATTENTION_FLASH) return;
-        const double tensors = 3 * (double)(d->cp - 1) + 2;
-        const double columns = (double)(forward ? query : query + key_value);
-        operator_list_push(out, operator_streaming("attention merge", OPERATOR_ELEMENTWISE, pass,
-                                                   activation,
-                                                   tensors * (double)d->attention_tokens * columns *
-                                                       (double)d->element_bytes));
+    if (d->context_ring > 1 && d->context == CONTEXT_RING && d->attention == ATTENTION_FLASH)
+        merge_attention(&e, activation);
+    if (d->context_ring > 1 && d->context == CONTEXT_ALL_GATHER && !forward)
+        exchange_keys(&e, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, d->context_ring);
+    if (d->context_heads == 1) return;
+    if (forward) {
+        exchange_heads(&e, "output all-to-all", e.query);
         return;
     }
-    case CONTEXT_ALL_TO_ALL:
-        if (forward) {
-            exchange(d, "output all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
-            return;
-        }
-        exchange(d, "query gradient all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, query, out);
-        exchange(d, "key-value gradient all-to-all", OPERATOR_ALL_TO_ALL, pass, 1, key_value, out);
-        return;
-    case CONTEXT_KIND_COUNT:
-        break;
-    }
-    ballast_bug("context parallelism of no kind");
+    exchange_heads(&e, "query gradient all-to-all", e.query);
+    exchange_heads(&e, "key-value gradient all-to-all", e.key_value);
 }
 
 bool operator_runs_beside_attention(const struct operator_work *work) {
-    return work->kind == OPERATOR_SEND && work->communicator == COMMUNICATOR_CONTEXT;
+    return work->kind == OPERATOR_SEND && communicator_shares_sequence(work->communicator);
 }

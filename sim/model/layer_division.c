@@ -54,6 +54,11 @@ static struct layer_division divide_weights(const struct module *module, enum la
     return d;
 }
 
+int64_t tensor_split_ring(const struct tensor_split *split) {
+    if (split->context == CONTEXT_ALL_TO_ALL) return 1;
+    return split->context_heads > 1 ? split->cp / split->context_heads : split->cp;
+}
+
 struct layer_division layer_division_weights(const struct model *model, int64_t layer_index,
                                              int64_t tp) {
     ballast_check(layer_index >= 0 && layer_index < model->layer_count);
@@ -174,15 +179,14 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.attention = tensor_split_attention(split, d.kind);
     divide_scores(&d, split, shape);
     d.context = split->context;
-    d.context_exchange =
-        d.cp > 1 && (d.module->role == MODULE_LANGUAGE || layer_kind_diffuses(d.kind));
+    const bool cut = d.module->role == MODULE_LANGUAGE || layer_kind_diffuses(d.kind);
+    d.context_ring = cut ? tensor_split_ring(split) : 1;
+    d.context_heads = cut ? d.cp / d.context_ring : 1;
     d.score_square_sum = d.square_sum;
-    if (d.context_exchange && d.causal && split->context_unbalanced &&
-        d.context != CONTEXT_ALL_TO_ALL)
-        d.square_sum *= (2 * (double)d.cp - 1) / (double)d.cp;
-    const bool heads_dealt = d.context_exchange && d.context == CONTEXT_ALL_TO_ALL;
-    d.attention_heads = heads_dealt ? divide_up(d.heads, d.cp) * d.cp : d.heads;
-    d.attention_kv_heads = heads_dealt ? divide_up(d.kv_heads, d.cp) * d.cp : d.kv_heads;
+    if (d.causal && split->context_unbalanced)
+        d.square_sum *= (2 * (double)d.context_ring - 1) / (double)d.context_ring;
+    d.attention_heads = divide_up(d.heads, d.context_heads) * d.context_heads;
+    d.attention_kv_heads = divide_up(d.kv_heads, d.context_heads) * d.context_heads;
     d.score_count = d.score_square_sum * (double)d.attention_heads;
     return d;
 }

@@ -55,9 +55,11 @@ struct layer_division {
     int64_t modulation_width;
     /* core attention */
     enum attention_kind attention;
-    enum context_kind context;
-    bool context_exchange; /* sequences are cut into cp parts, so keys and values travel */
-    int64_t attention_heads, attention_kv_heads; /* rounded up to cp where heads are dealt to cp */
+    enum context_kind context; /* how keys and values travel among context_ring ranks */
+    /* context_heads ranks exchange heads for tokens, and context_ring of those that then hold the
+     * same heads have parts of the sequences; both are 1 where cp is or whole samples are dealt */
+    int64_t context_heads, context_ring;
+    int64_t attention_heads, attention_kv_heads; /* rounded up to context_heads */
     double score_count;                          /* query x key, over all heads */
 };
 

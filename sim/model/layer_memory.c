@@ -25,6 +25,8 @@
  */
 #include "sim/model/model.h"
 
+#include <math.h>
+
 #include "costmodel/stack.h"
 #include "sim/model/layer_adapters.h"
 #include "sim/model/layer_block.h"
@@ -243,8 +245,7 @@ static void attention_saved(struct saved_list *list) {
     else
         save(list, "attention output", tokens, d->attention_heads * m->head_dim);
     if (d->attention == ATTENTION_FLASH && !single &&
-        (cast || (list->keeps & KEEPS_ATTENTION_COPY) != 0 ||
-         (d->context_exchange && d->context == CONTEXT_ALL_TO_ALL)))
+        (cast || (list->keeps & KEEPS_ATTENTION_COPY) != 0 || d->context_heads > 1))
         save_matmul_input(list, "proj input", tokens, d->query_width);
 }
 
@@ -541,25 +542,18 @@ static double naive_attention_workspace_bytes(const struct layer_division *d,
 /* Around attention under context parallelism: queries, keys, values and output, or their gradients,
  * and what the exchange holds beside them. All-gather: keys and values of all ranks, in backward
  * their gradients too. Ring: the block on its way in and the one on its way out; in backward each
- * with its gradient. All-to-all: what is sent is copied together first. */
+ * with its gradient. All-to-all: what is sent is copied together first, and gone when a ring
+ * begins. */
 static double context_workspace_bytes(const struct layer_division *d, struct gradient_need need) {
-    if (!d->context_exchange) return 0;
+    if (d->context_heads * d->context_ring == 1) return 0;
     const double key_value = 2 * (double)(d->attention_kv_heads * d->module->head_dim);
     const double passes = need.input || need.weight ? 2 : 1;
-    double columns = 0;
-    switch (d->context) {
-    case CONTEXT_ALL_GATHER:
-        columns = passes * (double)d->cp * key_value;
-        break;
-    case CONTEXT_RING:
-        columns = passes * 2 * key_value;
-        break;
-    case CONTEXT_ALL_TO_ALL:
-        columns = (double)(d->attention_heads * d->module->head_dim) + key_value;
-        break;
-    case CONTEXT_KIND_COUNT:
-        ballast_bug("context parallelism of no kind");
-    }
+    const double blocks = d->context_ring == 1               ? 0
+                          : d->context == CONTEXT_ALL_GATHER ? (double)d->context_ring
+                                                             : 2;
+    const double sent =
+        d->context_heads == 1 ? 0 : (double)(d->attention_heads * d->module->head_dim) + key_value;
+    const double columns = fmax(passes * blocks * key_value, sent);
     return (double)d->attention_tokens * ((double)(d->qkv_width + d->query_width) + columns) *
            (double)d->element_bytes;
 }

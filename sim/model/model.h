@@ -260,6 +260,7 @@ struct tensor_split {
     int64_t tp;
     bool sequence_parallel; /* activations between TP regions are divided too */
     int64_t cp;
+    int64_t context_heads; /* see struct layout, cp_heads; all-to-all: without effect */
     enum attention_kind attention;
     bool unfused_encoder; /* the vision encoder's is naive whatever the others' */
     enum context_kind context;
@@ -286,6 +287,9 @@ struct tensor_split {
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */
 };
+
+/* Ranks among which keys and values travel: cp, over those that exchange heads for tokens. */
+int64_t tensor_split_ring(const struct tensor_split *split);
 
 /* Core attention of a kind of block. */
 enum attention_kind tensor_split_attention(const struct tensor_split *split, enum layer_kind kind);

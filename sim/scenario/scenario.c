@@ -499,6 +499,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .tp = s->layout.tp,
         .sequence_parallel = s->layout.sequence_parallel,
         .cp = s->layout.cp,
+        .context_heads = s->layout.cp_heads,
         .attention =
             s->training_fields.attention == TRAINING_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH,
         .attention_kernel = kernel_of(s->training_fields.attention),

@@ -58,6 +58,7 @@ struct scenario_layout {
     const char *stack; /* a name or path; "none": kernels as the profile has them */
     int64_t tp, pp, cp, dp, vpp, zero_stage, zero_group;
     int cp_kind; /* enum context_kind */
+    int64_t cp_heads;
     bool sp, tp_overlap, cp_balanced, overlap_gradient_reduce, overlap_parameter_gather;
 };
 

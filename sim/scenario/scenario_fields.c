@@ -138,7 +138,8 @@ const struct field_table scenario_cluster_table =
 /* in the order of enum context_kind */
 static const char *const context_names[] = { "all-gather", "ring", "all-to-all", NULL };
 static const struct field layout_fields[] = {
-    { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "", "the training framework",
+    { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "",
+      "the training framework; where a stack is named and this is not given, that of the stack",
       backend_names },
     { "stack", FIELD_TEXT, AT(stack), 0, 0, "\"auto\"", "",
       "a software stack in scenarios/stacks, or a path of a .json file, from the scenario's folder "
@@ -162,6 +163,11 @@ static const struct field layout_fields[] = {
       "it (Megatron-LM's p2p), or heads exchanged for tokens (DeepSpeed Ulysses; stacks that do so "
       "where a layout says nothing have `context_heads`)",
       context_names },
+    { "cp_heads", FIELD_COUNT, AT(cp_heads), 1, 1024, "1", "ranks",
+      "of cp, neighbouring ranks that exchange heads for tokens, while the others do as cp_kind "
+      "says "
+      "(USP, LoongTrain; Megatron-LM's a2a+p2p): cp 8 with 4 is a ring of two such groups",
+      NULL },
     { "cp_balanced", FIELD_BOOL, AT(cp_balanced), 0, 0, "true", "",
       "ring and all-gather: each rank holds tokens from both ends of a sequence (zigzag), so that "
       "a causal mask costs all ranks the same",

@@ -121,13 +121,13 @@ bool rule_layout(struct reader *r) {
     return true;
 }
 
-/* The first module whose heads the ranks of context parallelism do not divide; NULL: none. The
+/* The first module whose heads `ranks` of context parallelism do not divide; NULL: none. The
  * encoder's tiles are dealt whole. */
-static const struct module *undivided_heads(const struct scenario *s) {
+static const struct module *undivided_heads(const struct scenario *s, int64_t ranks) {
     const enum module_role cut[] = { MODULE_LANGUAGE, MODULE_DIFFUSION_DECODER };
     for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
         const struct module *m = &s->model->modules[cut[i]];
-        if (m->layer_count > 0 && m->heads / s->layout.tp % s->layout.cp != 0) return m;
+        if (m->layer_count > 0 && m->heads / s->layout.tp % ranks != 0) return m;
     }
     return NULL;
 }
@@ -137,8 +137,10 @@ static void choose_context_kind(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *said =
         scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_kind"));
-    if (said != NULL || s->stack == NULL || !s->stack->context_heads || s->layout.cp == 1) return;
-    const bool by_heads = undivided_heads(s) == NULL;
+    if (said != NULL || s->stack == NULL || !s->stack->context_heads || s->layout.cp == 1 ||
+        s->layout_fields.cp_heads > 1)
+        return;
+    const bool by_heads = undivided_heads(s, s->layout.cp) == NULL;
     if (by_heads) s->layout_fields.cp_kind = CONTEXT_ALL_TO_ALL;
     scenario_assume(
         r, by_heads
@@ -152,18 +154,43 @@ static void choose_context_kind(struct reader *r) {
                               s->stack->name, (long)s->layout.tp, (long)s->layout.cp));
 }
 
+/* An exchange of heads among all is one of kind all-to-all. */
+static bool use_context_heads(struct reader *r) {
+    struct scenario *s = r->s;
+    struct scenario_layout *f = &s->layout_fields;
+    const cJSON *heads = SUSPECT(r, scenario_member(r->top.layout, "cp_heads"),
+                                 scenario_member(r->top.layout, "cp"));
+    r->rule = "cp-heads-divide-cp";
+    if (f->cp % f->cp_heads != 0)
+        return json_error(s->json, heads, r->err, NULL, "cp_heads %ld does not divide cp %ld",
+                          (long)f->cp_heads, (long)f->cp);
+    if (f->cp_kind == CONTEXT_ALL_TO_ALL && f->cp_heads > 1 && f->cp_heads < f->cp)
+        return json_error(s->json, heads, r->err,
+                          "\"cp_kind\": \"ring\" with cp_heads is the exchange inside a ring",
+                          "cp_kind all-to-all exchanges heads among all %ld ranks of cp, not %ld",
+                          (long)f->cp, (long)f->cp_heads);
+    if (f->cp_heads == f->cp && f->cp > 1) f->cp_kind = CONTEXT_ALL_TO_ALL;
+    s->layout.cp_heads = f->cp_kind == CONTEXT_ALL_TO_ALL ? 1 : f->cp_heads;
+    return true;
+}
+
 static bool context_divides_heads(struct reader *r) {
     const struct scenario *s = r->s;
-    const struct module *m = undivided_heads(s);
+    const bool all = s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL;
+    const int64_t ranks = all ? s->layout.cp : s->layout.cp_heads;
+    const struct module *m = undivided_heads(s, ranks);
     r->rule = "cp-divides-heads";
-    if (s->layout_fields.cp_kind != CONTEXT_ALL_TO_ALL || m == NULL) return true;
+    if (m == NULL) return true;
     return json_error(
         s->json,
-        SUSPECT(r, scenario_member(r->top.layout, "cp"), scenario_member(r->top.layout, "tp"),
-                scenario_member(r->top.layout, "cp_kind")),
-        r->err, "\"cp_kind\": \"ring\" divides tokens, not heads",
-        "cp %ld does not divide the %ld attention heads that tp %ld leaves of %s",
-        (long)s->layout.cp, (long)(m->heads / s->layout.tp), (long)s->layout.tp, m->name);
+        SUSPECT(r, scenario_member(r->top.layout, all ? "cp" : "cp_heads"),
+                scenario_member(r->top.layout, "tp"), scenario_member(r->top.layout, "cp_kind")),
+        r->err,
+        all ? "\"cp_kind\": \"ring\" divides tokens, not heads; with cp_heads it divides both"
+            : NULL,
+        "%s %ld does not divide the %ld attention heads that tp %ld leaves of %s",
+        all ? "cp" : "cp_heads", (long)ranks, (long)(m->heads / s->layout.tp), (long)s->layout.tp,
+        m->name);
 }
 
 bool rule_model(struct reader *r) {
@@ -207,7 +234,7 @@ bool rule_model(struct reader *r) {
                                         (long)(s->layout.tp / s->layout.gpus_per_node),
                                         (long)s->layout.gpus_per_node));
     choose_context_kind(r);
-    if (!context_divides_heads(r)) return false;
+    if (!use_context_heads(r) || !context_divides_heads(r)) return false;
     int64_t blocks = partition_block_count(s->model);
     int64_t parts = s->layout.pp * s->layout_fields.vpp;
     /* A list of blocks may leave the embedding and the head to stages of their own, and says itself

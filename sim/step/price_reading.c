@@ -65,7 +65,7 @@ static void attention_times(const struct price_table *table, enum layer_kind kin
 
 /* Of attention, what runs while the ring does: all steps but the last. */
 static int64_t beside_ring_ns(const struct price_table *table, int64_t attention) {
-    return attention - attention / table->split.cp;
+    return attention - attention / tensor_split_ring(&table->split);
 }
 
 static int64_t exposed_ring_ns(const struct price_table *table, const struct priced_list *list,

@@ -196,7 +196,8 @@ static bool counts_tensor_overlap(const struct scenario *s) {
 static int64_t context_ns(const struct operator_list *list, const struct priced_list *priced) {
     struct operator_time *rest = NULL;
     for (int64_t i = 0; i < list->count; i++) {
-        if (list->operators[i].communicator != COMMUNICATOR_CONTEXT || priced->operators[i].ns == 0)
+        if (!communicator_shares_sequence(list->operators[i].communicator) ||
+            priced->operators[i].ns == 0)
             continue;
         if (rest == NULL) {
             rest = memory_alloc(sizeof *rest * (size_t)list->count);

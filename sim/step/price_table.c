@@ -210,7 +210,9 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     const struct model *model = scenario->model;
     struct tensor_split split = scenario_split(scenario);
     struct communicator tensor = layout_communicator(&scenario->layout, COMMUNICATOR_TENSOR),
-                        context = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT);
+                        context = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT),
+                        heads = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT_HEADS),
+                        ring = layout_communicator(&scenario->layout, COMMUNICATOR_CONTEXT_RING);
     const char *key = arena_format(
         arena, "%p %p %ld %d %ld %d%d %d %u %d%d%d%d%d %ld %d%d%d%d%d%d %s %s",
         (const void *)model->layers, (const void *)scenario->cost_model, (long)split.tp,
@@ -218,9 +220,12 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (int)split.context, split.keeps, (int)split.tensor_traffic, (int)split.casts,
         (int)split.linear_gradients, split.adds_in_matmul, split.unpads,
         (long)split.softmax_multiple, split.dropout_apart,
-        split.modulation_apart + 2 * split.branches_apart,
-        split.whole_logits, split.odd_vocabulary, split.pads_matmuls,
-        scenario->backend->divides_sends, group_text(arena, &tensor), group_text(arena, &context));
+        split.modulation_apart + 2 * split.branches_apart, split.whole_logits, split.odd_vocabulary,
+        split.pads_matmuls, scenario->backend->divides_sends, group_text(arena, &tensor),
+        group_text(arena, &context));
+    if (split.context_heads > 1)
+        key = arena_format(arena, "%s %ld %s %s", key, (long)split.context_heads,
+                           group_text(arena, &heads), group_text(arena, &ring));
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d %ld %u %u %u", key, model->modules[role].frozen,
                            (int)model->modules[role].precision,

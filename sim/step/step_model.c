@@ -256,8 +256,8 @@ static void fill_static_memory(struct step_model *m) {
     const bool whole = step_reduces_once(m);
     double gradient_shards = layout->zero_stage >= 2 && !whole ? group : 1;
     double gradient_bytes = whole ? s->backend->gradient_reduce_bytes : s->backend->gradient_bytes;
-    const int64_t communicators =
-        (layout->tp > 1) + (layout->cp > 1) + (layout->dp * layout->cp > 1);
+    const int64_t communicators = (layout->tp > 1) + (layout->cp > 1) + 2 * (layout->cp_heads > 1) +
+                                  (layout->dp * layout->cp > 1);
     const double neighbour_bytes = layout->pp > 1 ? 2 * NEIGHBOUR_BYTES : 0;
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];

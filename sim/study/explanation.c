@@ -18,7 +18,7 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_LAUNCH] = "more tokens a micro-batch; CUDA graphs or compiled layers (layout.stack "
                       "megatron-bridge-2026, torchtitan)",
     [REPLAY_TENSOR] = "a smaller layout.tp, or links that are faster inside the node",
-    [REPLAY_CONTEXT] = "a smaller layout.cp, or another layout.cp_kind",
+    [REPLAY_CONTEXT] = "a smaller layout.cp, or another layout.cp_kind or cp_heads",
     [REPLAY_HOST_COPY] = "fewer blocks in host memory (training.offload_blocks), or a faster "
                          "link to the host",
     [REPLAY_SEND] = "a backend that overlaps sends, or cuts where less is sent",

@@ -39,6 +39,24 @@ static void check(const char *name, const char *what, struct communicator got,
                  (long)want.ranks_per_node, (long)want.groups_per_node);
 }
 
+/* Four of eight context ranks, neighbours, exchange heads; the ring goes from node to node. */
+static void test_head_groups(void **state) {
+    (void)state;
+    struct layout l = make(2, 8, 1, 1, 8);
+    l.cp_heads = 4;
+    check("cp 8", "all", layout_communicator(&l, COMMUNICATOR_CONTEXT),
+          (struct communicator){ 8, 2, 4, 2 });
+    check("cp 8", "heads", layout_communicator(&l, COMMUNICATOR_CONTEXT_HEADS),
+          (struct communicator){ 4, 1, 4, 2 });
+    check("cp 8", "ring", layout_communicator(&l, COMMUNICATOR_CONTEXT_RING),
+          (struct communicator){ 2, 2, 1, 8 });
+    l.cp_heads = 0; /* nobody: a ring of all */
+    check("no heads", "heads", layout_communicator(&l, COMMUNICATOR_CONTEXT_HEADS),
+          (struct communicator){ 1, 1, 1, 1 });
+    check("no heads", "ring", layout_communicator(&l, COMMUNICATOR_CONTEXT_RING),
+          layout_communicator(&l, COMMUNICATOR_CONTEXT));
+}
+
 static void test_communicators(void **state) {
     (void)state;
     /* ranks, nodes, ranks per node, groups per node */
@@ -205,6 +223,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rank_numbers),
         cmocka_unit_test(test_communicators),
+        cmocka_unit_test(test_head_groups),
         cmocka_unit_test(test_links_differ_by_stage),
         cmocka_unit_test(test_communicators_as_counted),
     };

@@ -361,19 +361,30 @@ static void test_unpads(void **state) {
 
 static const struct {
     enum context_kind context;
+    int64_t heads; /* of the four ranks, those that exchange heads */
     enum pass_set set;
     const char *before, *after; /* names of what surrounds attention */
     double before_bytes, after_bytes;
 } exchange_cases[] = {
-    { CONTEXT_ALL_GATHER, PASS_SET_FORWARD, "key-value all-gather", NULL, 4 * KEY_VALUE, 0 },
-    { CONTEXT_ALL_GATHER, PASS_SET_BACKWARD, "key-value all-gather", "key-value reduce-scatter",
+    { CONTEXT_ALL_GATHER, 1, PASS_SET_FORWARD, "key-value all-gather", NULL, 4 * KEY_VALUE, 0 },
+    { CONTEXT_ALL_GATHER, 1, PASS_SET_BACKWARD, "key-value all-gather", "key-value reduce-scatter",
       4 * KEY_VALUE, 4 * KEY_VALUE },
-    { CONTEXT_RING, PASS_SET_FORWARD, "key-value ring", NULL, 3 * KEY_VALUE, 0 },
-    { CONTEXT_RING, PASS_SET_BACKWARD, "key-value ring", NULL, 6 * KEY_VALUE, 0 },
-    { CONTEXT_ALL_TO_ALL, PASS_SET_FORWARD, "query all-to-all, key-value all-to-all",
+    { CONTEXT_RING, 1, PASS_SET_FORWARD, "key-value ring", NULL, 3 * KEY_VALUE, 0 },
+    { CONTEXT_RING, 1, PASS_SET_BACKWARD, "key-value ring", NULL, 6 * KEY_VALUE, 0 },
+    { CONTEXT_ALL_TO_ALL, 1, PASS_SET_FORWARD, "query all-to-all, key-value all-to-all",
       "output all-to-all", QUERY + KEY_VALUE, QUERY },
-    { CONTEXT_ALL_TO_ALL, PASS_SET_BACKWARD, "output gradient all-to-all",
+    { CONTEXT_ALL_TO_ALL, 1, PASS_SET_BACKWARD, "output gradient all-to-all",
       "query gradient all-to-all, key-value gradient all-to-all", QUERY, QUERY + KEY_VALUE },
+    { CONTEXT_RING, 2, PASS_SET_FORWARD, "query all-to-all, key-value all-to-all, key-value ring",
+      "output all-to-all", QUERY + KEY_VALUE + KEY_VALUE, QUERY },
+    { CONTEXT_RING, 2, PASS_SET_BACKWARD, "output gradient all-to-all, key-value ring",
+      "query gradient all-to-all, key-value gradient all-to-all", QUERY + 2 * KEY_VALUE,
+      QUERY + KEY_VALUE },
+    { CONTEXT_ALL_GATHER, 2, PASS_SET_BACKWARD, "output gradient all-to-all, key-value all-gather",
+      "key-value reduce-scatter, query gradient all-to-all, key-value gradient all-to-all",
+      QUERY + 2 * KEY_VALUE, 2 * KEY_VALUE + QUERY + KEY_VALUE },
+    { CONTEXT_RING, 4, PASS_SET_FORWARD, "query all-to-all, key-value all-to-all",
+      "output all-to-all", QUERY + KEY_VALUE, QUERY },
 };
 
 static void test_exchange(void **state) {
@@ -382,17 +393,24 @@ static void test_exchange(void **state) {
     const struct model *m = fixture_model(arena, "internvl-6b-70b");
     struct batch_shape shape = model_batch_shape(m, 1, 8, 8192, 8192.0 * 8192.0);
     for (size_t i = 0; i < sizeof exchange_cases / sizeof exchange_cases[0]; i++) {
-        struct tensor_split split = {
-            .tp = 2, .sequence_parallel = true, .cp = 4, .context = exchange_cases[i].context
-        };
+        struct tensor_split split = { .tp = 2,
+                                      .sequence_parallel = true,
+                                      .cp = 4,
+                                      .context_heads = exchange_cases[i].heads,
+                                      .context = exchange_cases[i].context };
         struct operator_list list = block_operators(m, &shape, split, exchange_cases[i].set);
         struct operator_list parts[2] = { { 0 }, { 0 } };
         int64_t attention = -1;
         for (int64_t j = 0; j < list.count; j++) {
             const struct operator_work *w = &list.operators[j];
             if (operator_is_core_attention(w)) attention = j;
-            if (w->communicator == COMMUNICATOR_CONTEXT)
+            if (communicator_shares_sequence(w->communicator))
                 operator_list_push(&parts[attention >= 0], *w);
+            const bool two_ways = exchange_cases[i].heads == 2, all = w->kind == OPERATOR_ALL_TO_ALL;
+            if (communicator_shares_sequence(w->communicator))
+                assert_int_equal(w->communicator, !two_ways ? COMMUNICATOR_CONTEXT
+                                                  : all ? COMMUNICATOR_CONTEXT_HEADS
+                                                        : COMMUNICATOR_CONTEXT_RING);
             bool beside = operator_runs_beside_attention(w);
             if (beside != (strcmp(w->name, "key-value ring") == 0))
                 fail_msg("row %zu: %s beside attention", i, w->name);
@@ -419,7 +437,7 @@ static void test_exchange(void **state) {
             if (operator_is_core_attention(&list.operators[j])) flop += list.operators[j].flop;
         assert_true(flop == (exchange_cases[i].set == PASS_SET_FORWARD ? 1 : 2.5) * 2 * 32 * 128 *
                                 8192.0 * 8192.0 / 4);
-        if (exchange_cases[i].context != CONTEXT_RING)
+        if (exchange_cases[i].context != CONTEXT_RING || exchange_cases[i].heads == 4)
             assert_true(w->token_sum == 2048 && w->square_sum == 8192.0 * 8192.0 / 4);
         assert_int_equal(w->heads, 32);
         assert_int_equal(w->kv_heads, 4);
@@ -445,6 +463,16 @@ static void test_ring_pieces(void **state) {
     assert_true(others->token_sum == 3 * 2048 && others->square_sum == 3 * 2048.0 * 1024.0);
     assert_true(find(&list, "attention merge")->memory_bytes == 2048 * (32.0 * 128) * 2 * 11);
     operator_list_free(&list);
+    /* Around pairs that exchange heads it has two places, of twice the tokens and half the heads. */
+    split.context_heads = 2;
+    list = block_operators(m, &shape, split, PASS_SET_FORWARD);
+    own = find(&list, "attention");
+    others = find(&list, "attention of other ranks' keys");
+    assert_true(own->token_sum == 2048 && own->square_sum == 2048.0 * 4096.0);
+    assert_true(others->token_sum == 2048 && others->square_sum == 2048.0 * 2048.0);
+    assert_true(find(&list, "attention merge")->memory_bytes == 2048 * (32.0 * 128) * 2 * 5);
+    operator_list_free(&list);
+    split.context_heads = 1;
     split.context_unbalanced = true;
     list = block_operators(m, &shape, split, PASS_SET_FORWARD);
     assert_true(find(&list, "attention")->square_sum == 2048.0 * 2048.0);
@@ -491,7 +519,7 @@ static void test_no_exchange(void **state) {
                                 &list);
                 assert_true(list.count > 0);
                 for (int64_t i = 0; i < list.count; i++)
-                    assert_int_not_equal(list.operators[i].communicator, COMMUNICATOR_CONTEXT);
+                    assert_false(communicator_shares_sequence(list.operators[i].communicator));
                 operator_list_free(&list);
             }
     arena_destroy(arena);

@@ -395,6 +395,11 @@ static void test_exchange_workspace(void **state) {
         if (got != want)
             fail_msg("%s: got %.0f, want %.0f", context_kind_name(cases[i].context), got, want);
     }
+    /* what an exchange sends is gone when the ring around it begins, which holds more */
+    struct tensor_split ring = { .tp = 8, .cp = 4, .context = CONTEXT_RING },
+                        both = { .tp = 8, .cp = 4, .context_heads = 2, .context = CONTEXT_RING };
+    assert_true(layer_workspace_bytes(m, block, &whole, &both) ==
+                layer_workspace_bytes(m, block, &whole, &ring));
     struct tensor_split gathered = { .tp = 8, .cp = 4, .context = CONTEXT_ALL_GATHER };
     assert_true(layer_workspace_bytes(m, block, &whole, &gathered) > mlp);
     arena_destroy(arena);

@@ -19,8 +19,9 @@ static void test_rules_in_the_file(void **state) {
           "5:22: error: /layout/ppp: unknown key \"ppp\" in \"layout\"", "did you mean \"pp\"?" },
         { "unknown key, none near", LAYOUT, "\"layout\": { \"tp\": 2, \"wheels\": 4 }",
           "5:22: error: /layout/wheels: unknown key \"wheels\" in \"layout\"",
-          "one of: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_balanced, dp, "
-          "zero_stage, zero_group, overlap_gradient_reduce, overlap_parameter_gather" },
+          "one of: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_heads, "
+          "cp_balanced, dp, zero_stage, zero_group, overlap_gradient_reduce, "
+          "overlap_parameter_gather" },
         { "duplicate key", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"tp\": 2 }",
           "5:31: error: /layout/tp: duplicate key \"tp\"", "keep one of the two" },
         { "duplicate section", SIMULATE,
@@ -35,8 +36,9 @@ static void test_rules_in_the_file(void **state) {
           "sequence parallel with TP (no effect at tp 1)" },
         { "wrong type: section", LAYOUT, "\"layout\": [ 2, 4 ]",
           "5:1: error: /layout: \"layout\" must be an object { ... }",
-          "its keys: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_balanced, dp, "
-          "zero_stage, zero_group, overlap_gradient_reduce, overlap_parameter_gather" },
+          "its keys: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_heads, "
+          "cp_balanced, dp, zero_stage, zero_group, overlap_gradient_reduce, "
+          "overlap_parameter_gather" },
         { "null where no default is null", LAYOUT, "\"layout\": { \"tp\": null, \"pp\": 4 }",
           "5:19: error: /layout/tp: must be a whole number, got null", "tensor parallel degree" },
         { "null for a section that must be there", LAYOUT, "\"layout\": null",
@@ -172,7 +174,22 @@ static void test_rules_in_the_file(void **state) {
           "\"layout\": { \"tp\": 1, \"pp\": 1, \"cp\": 32, \"cp_kind\": \"all-to-all\" }",
           "5:37: error: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 leaves "
           "of InternLM2-20B",
-          "\"cp_kind\": \"ring\" divides tokens, not heads" },
+          "\"cp_kind\": \"ring\" divides tokens, not heads; with cp_heads it divides both" },
+        { "heads dealt to a part of the context ranks", LAYOUT,
+          "\"layout\": { \"tp\": 1, \"pp\": 1, \"cp\": 32, \"cp_heads\": 32 }",
+          "5:37: error: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 leaves "
+          "of InternLM2-20B",
+          "\"cp_kind\": \"ring\" divides tokens, not heads; with cp_heads it divides both" },
+        { "cp_heads that do not divide cp", LAYOUT,
+          "\"layout\": { \"tp\": 1, \"pp\": 1, \"cp\": 8, \"cp_heads\": 3 }",
+          "5:52: error: /layout/cp_heads: cp_heads 3 does not divide cp 8", NULL },
+        { "cp_heads without cp", LAYOUT, "\"layout\": { \"tp\": 2, \"cp_heads\": 2 }",
+          "5:34: error: /layout/cp_heads: cp_heads 2 does not divide cp 1", NULL },
+        { "cp_heads beside an exchange among all", LAYOUT,
+          "\"layout\": { \"tp\": 1, \"cp\": 8, \"cp_heads\": 2, \"cp_kind\": \"all-to-all\" }",
+          "5:43: error: /layout/cp_heads: cp_kind all-to-all exchanges heads among all 8 ranks of "
+          "cp, not 2",
+          "\"cp_kind\": \"ring\" with cp_heads is the exchange inside a ring" },
         { "rules of a module that is not there", MODEL,
           "\"model\": \"llama3-8b\", \"rules\": [ { \"module\": \"vision\", \"factor\": 2 } ]",
           "2:46: error: /rules/0/module: model \"llama3-8b\" has no module \"vision\"", NULL },
@@ -592,7 +609,7 @@ static void test_rules_in_overrides(void **state) {
           { "layout.cp_kind=all-to-all", "layout.cp=32", "layout.tp=1", "layout.pp=1" },
           "--set layout.cp=32: /layout/cp: cp 32 does not divide the 48 attention heads that tp 1 "
           "leaves of InternLM2-20B",
-          "\"cp_kind\": \"ring\" divides tokens, not heads" },
+          "\"cp_kind\": \"ring\" divides tokens, not heads; with cp_heads it divides both" },
         { "zero_stage",
           { "layout.zero_stage=2" },
           "--set layout.zero_stage=2: /layout/zero_stage: ZeRO-2 of backend megatron-lm goes "

@@ -81,6 +81,8 @@ static void test_sharing_of_sequences(void **state) {
         { { "layout.stack=hf-deepspeed", "layout.cp=4", "layout.cp_kind=ring" }, CONTEXT_RING },
         { { "layout.stack=hf-deepspeed", "layout.cp=32", "layout.tp=1", "layout.pp=1" },
           CONTEXT_RING },
+        { { "layout.stack=hf-deepspeed", "layout.cp=4", "layout.cp_heads=2" }, CONTEXT_RING },
+        { { "layout.cp=4", "layout.cp_heads=4" }, CONTEXT_ALL_TO_ALL }, /* of all ranks */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);

@@ -37,6 +37,10 @@ static const char *const setups[][6] = {
       NULL },
     { "layout.tp=8", "model={\"name\":\"t2v-l\",\"frozen\":[\"language\"]}", "dataset=mmtrail-2m",
       EVEN, NULL },
+    { "model=llama3-8b", "layout.cp=4", "layout.cp_heads=2", "cluster.gpus_per_node=2", EVEN,
+      NULL },
+    { "model=llama3-8b", "layout.cp=4", "layout.cp_heads=2", "layout.cp_kind=all-gather", EVEN,
+      NULL },
 };
 enum { SETUP_COUNT = sizeof setups / sizeof setups[0], SHAPES = 12 };
 

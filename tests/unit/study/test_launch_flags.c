@@ -31,7 +31,7 @@ static void test_flags(void **state) {
     (void)state;
     static const struct {
         enum framework framework;
-        const char *set[6];
+        const char *set[8];
         const char *want;
     } cases[] = {
         /* 8B: 45 vision and 32 language blocks */
@@ -75,6 +75,15 @@ static void test_flags(void **state) {
           { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-to-all",
             "policy.recompute=none" },
           "--context-parallel-size 2;--cp-comm-type a2a;" },
+        { FRAMEWORK_MEGATRON,
+          { "model=llama3-8b", "layout.cp=4", "layout.cp_heads=2", "layout.tp=1", "layout.pp=1",
+            "policy.recompute=none" },
+          "--context-parallel-size 4;--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes "
+          "2 2;" },
+        { FRAMEWORK_MEGATRON,
+          { "model=llama3-8b", "layout.cp=4", "layout.cp_heads=2", "layout.cp_kind=all-gather",
+            "layout.tp=1", "layout.pp=1", "policy.recompute=none" },
+          "--context-parallel-size 4;! layout.cp_heads beside c;" },
         { FRAMEWORK_MEGATRON,
           { "model=llama3-8b", "layout.cp=2", "layout.cp_kind=all-gather",
             "policy.recompute=none" },
@@ -302,6 +311,7 @@ static const struct field_case field_cases[] = {
     { "layout.vpp", { NULL }, { "layout.vpp=2" }, NULL },
     { "layout.cp", { NULL }, { "layout.cp=2" }, NULL },
     { "layout.cp_kind", { "layout.cp=2" }, { "layout.cp_kind=all-to-all" }, NULL },
+    { "layout.cp_heads", { "layout.cp=4", "layout.tp=1", "layout.pp=1" }, { "layout.cp_heads=2" }, NULL },
     { "layout.cp_balanced", { "layout.cp=2" }, { "layout.cp_balanced=false" }, NULL },
     { "layout.dp", { NULL }, { "layout.dp=4", "cluster.gpu_count=16" }, NULL },
     { "layout.zero_stage", { NULL }, { "layout.zero_stage=0" }, NULL },
