@@ -294,7 +294,8 @@ static const struct field stack_rows[] = {
       "what a block keeps for its backward over what fused kernels keep", NULL },
     { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
-      "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys, fp32-residual",
+      "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys, fp32-residual, "
+      "written-activation",
       NULL },
     { "update_bytes", FIELD_DOUBLE, AT(update_bytes), 0, 64, "0", "bytes",
       "per trainable parameter of a rank's share: what the optimizer's step holds besides", NULL },
@@ -516,6 +517,11 @@ static bool is_cause(const char *name) {
         "base",
         "words",
         "runs",
+        "refines",
+        "told_by",
+        "packs_samples",
+        "packed_sample_tokens",
+        "offloads_to_fit",
         "year",
         "backend",
         "hardware",

@@ -387,13 +387,31 @@ static void test_find_by_layout(void **state) {
     arena_destroy(arena);
 }
 
+/* What names a stack, or fills in measured runs alone, prices nothing. */
+static void test_causes_are_of_prices(void **state) {
+    (void)state;
+    static const char *const others[] = { "name",    "words",         "refines",
+                                          "told_by", "packs_samples", "packed_sample_tokens",
+                                          "year",    "sources",       "offloads_to_fit" };
+    struct arena *arena = arena_create();
+    struct stack_list list;
+    struct error err = { 0 };
+    assert_true(stack_load_all(arena, SCENARIOS, &list, &err));
+    for (int64_t i = 0; i < list.count; i++)
+        for (int64_t c = 0; c < list.stacks[i]->cause_count; c++)
+            for (size_t o = 0; o < sizeof others / sizeof others[0]; o++)
+                if (strcmp(list.stacks[i]->causes[c].name, others[o]) == 0)
+                    fail_msg("%s: %s", list.stacks[i]->name, others[o]);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shipped),        cmocka_unit_test(test_eager_kernels_keep),
         cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_broken_file),  cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_find),           cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_find_by_layout),
+        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_causes_are_of_prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
