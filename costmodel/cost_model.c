@@ -224,11 +224,11 @@ struct cost_model *cost_model_create(struct arena *arena, const char *search_dir
                                      struct error *err) {
     struct cost_model *model = NULL;
     struct gpu gpu;
-    struct json *curves = NULL;
-    struct json *file = hardware_open(arena, search_directory, "hardware", hardware, err);
-    if (file && gpu_read(file, arena, &gpu, err))
+    struct json *curves, *file = gpu_open(arena, search_directory, hardware, &curves, err);
+    const bool known = file && gpu_read(file, arena, &gpu, err);
+    if (known && curves == NULL)
         curves = load_curves(arena, search_directory, file, gpu.curves, err);
-    if (curves) model = cost_model_create_from(arena, file, curves, network, err);
+    if (known && curves) model = cost_model_create_from(arena, file, curves, network, err);
     if (model) {
         use_relative(arena, search_directory, hardware, model);
         note_file(arena, model, "hardware", file);

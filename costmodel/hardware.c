@@ -168,12 +168,30 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
     return rules_read(json, f.rules, owner, arena, &out->rules, err);
 }
 
+/* Curves say of which GPU they are; that GPU has a name. */
+static const char *gpu_of_curves(const struct json *json) {
+    const cJSON *root = json_root(json);
+    if (cJSON_HasObjectItem(root, "name")) return NULL;
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "gpu"));
+}
+
+struct json *gpu_open(struct arena *arena, const char *search_directory, const char *name,
+                      struct json **curves, struct error *err) {
+    *curves = NULL;
+    struct json *json = hardware_open(arena, search_directory, "hardware", name, err);
+    const char *gpu = json != NULL ? gpu_of_curves(json) : NULL;
+    if (gpu == NULL) return json;
+    *curves = json;
+    return hardware_open(arena, search_directory, "hardware", gpu, err);
+}
+
 bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
                         int64_t *out, struct error *err) {
-    struct json *json = hardware_open(arena, search_directory, "hardware", gpu, err);
+    struct json *curves, *json = gpu_open(arena, search_directory, gpu, &curves, err);
     struct gpu file;
     const bool ok = json != NULL && gpu_read(json, arena, &file, err);
     json_destroy(json);
+    json_destroy(curves);
     if (ok) *out = file.gpus_per_node;
     return ok;
 }

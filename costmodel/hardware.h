@@ -48,6 +48,11 @@ double fabric_overhead_s(const struct fabric *fabric, double bytes, double node_
 
 /* Every figure must have an entry of its name in "sources". */
 bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, struct error *err);
+/* The file of a GPU by its name or path. A file of curves, as `ballast calibrate fit` writes it,
+ * stands for the shipped GPU that it names, and is *curves then, else NULL; the caller destroys
+ * both. NULL and *err: no such file. */
+struct json *gpu_open(struct arena *arena, const char *search_directory, const char *name,
+                      struct json **curves, struct error *err);
 
 /* The GPUs of a node where nobody states them: the NVLink domain of the GPU's file. */
 bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,

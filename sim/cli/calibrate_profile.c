@@ -115,23 +115,17 @@ static void print_lines(const char *gpu, const struct calibrate_report *report) 
     }
 }
 
-/* Own curves are used by a hardware file that names them; factors of stacks were fitted beside the
- * shipped ones. */
-static void print_use(const char *gpu, const struct calibrate_report *report, const char *output) {
+/* Own curves are a profile; factors of stacks were fitted beside the shipped ones. */
+static void print_use(const struct calibrate_report *report, const char *output) {
     if (output == NULL) {
         puts("nothing was written: name the curves file with -o FILE");
         return;
     }
     printf("written: %s\n", output);
     if (!report->own) return;
-    const char *slash = strrchr(output, '/');
-    printf("to use it: copy scenarios/hardware/%s.json beside it with \"curves\": \"%s\" and a "
-           "\"name\" that "
-           "begins with \"%.*s-\";\n"
-           "name the copy in cluster.hardware of a scenario, in column hardware of measured runs "
-           "(validate), "
-           "as --profile of calibrate check\n",
-           gpu, slash != NULL ? slash + 1 : output, (int)strcspn(gpu, "-"), gpu);
+    puts(
+        "to use it: name it in cluster.hardware of a scenario, in column hardware of measured runs "
+        "(validate), as --profile of calibrate check");
     puts("factors of software stacks were fitted beside the shipped curves: fit them anew with "
          "steps that "
          "you measured\n"
@@ -163,6 +157,6 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
         return EXIT_DONE;
     }
     print_lines(gpu, report);
-    print_use(gpu, report, output);
+    print_use(report, output);
     return EXIT_DONE;
 }

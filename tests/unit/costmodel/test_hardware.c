@@ -90,6 +90,24 @@ static void test_unknown_name(void **state) {
     arena_destroy(arena);
 }
 
+/* What a fit writes is a profile: the GPU that it names, with these curves. */
+static void test_curves_are_a_gpu(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    const char *path = SCENARIOS "/hardware/curves/h20-96g.json";
+    const struct cost_model *curves = cost_model_create(arena, SCENARIOS, path, &network, &err),
+                            *gpu = cost_model_create(arena, SCENARIOS, "h20-96g", &network, &err);
+    assert_non_null(curves);
+    assert_string_equal(cost_model_gpu(curves)->name, "h20-96g");
+    assert_string_equal(cost_model_profile_id(curves), cost_model_profile_id(gpu));
+    int64_t node_gpus = 0;
+    assert_true(hardware_node_gpus(arena, SCENARIOS, path, &node_gpus, &err));
+    assert_int_equal(node_gpus, 8);
+    arena_destroy(arena);
+}
+
 /* The shipped text with one passage replaced must be refused with these words. */
 static void expect_error(const char *file, const char *old, const char *new, const char *wanted[]) {
     struct arena *arena = arena_create();
@@ -243,7 +261,8 @@ static void test_bad_network(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_presets),         cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_unknown_name),    cmocka_unit_test(test_broken_files),
+        cmocka_unit_test(test_unknown_name),
+        cmocka_unit_test(test_curves_are_a_gpu),    cmocka_unit_test(test_broken_files),
         cmocka_unit_test(test_bad_network),     cmocka_unit_test(test_broken_fabrics),
         cmocka_unit_test(test_fabric_overhead),
     };
