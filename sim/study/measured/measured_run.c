@@ -10,6 +10,7 @@
 #include <strings.h>
 #include "sim/base/field.h"
 #include "sim/study/measured/measured_clause.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_words.h"
 
 /* COLUMN_LABEL stays as it is; COLUMN_WORD and COLUMN_WORDS have fixed words (measured_words.h). */
@@ -491,4 +492,26 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
         read_row(arena, csv, row, places, &runs->rows[row]);
     mark_repeated(arena, runs);
     return true;
+}
+
+static int compare_cells(const struct column *column, const struct measured_run *a,
+                         const struct measured_run *b) {
+    const void *left = (const char *)a + column->offset, *right = (const char *)b + column->offset;
+    if (column->type == COLUMN_COUNT) {
+        const int64_t x = *(const int64_t *)left, y = *(const int64_t *)right;
+        return (x > y) - (x < y);
+    }
+    if (column->type == COLUMN_NUMBER) {
+        const double x = *(const double *)left, y = *(const double *)right;
+        return isnan(x) || isnan(y) ? (isnan(x) != 0) - (isnan(y) != 0) : (x > y) - (x < y);
+    }
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+int measured_run_compare(const struct measured_run *a, const struct measured_run *b,
+                         const char *const *except) {
+    int order = 0;
+    for (int i = 0; order == 0 && i < COLUMN_COUNT_ALL; i++)
+        if (!clause_is_one_of(columns[i].name, except)) order = compare_cells(&columns[i], a, b);
+    return order;
 }

@@ -52,6 +52,10 @@ bool measured_runs_read(struct arena *arena, const char *path, struct measured_r
  * compute; `otherwise` where it does not say. */
 bool measured_run_overlaps(const struct measured_run *run, const char *kind, bool otherwise);
 
+/* Order of two runs by their cells, but for the columns of `except`, NULL at the end; 0: alike. */
+int measured_run_compare(const struct measured_run *a, const struct measured_run *b,
+                         const char *const *except);
+
 /* What is wrong with the scenario made of a row ("...: error: /layout/tp: <why>"), told at the
  * row's cell where there is one: "line 3, tp: <why>". */
 const char *measured_run_complaint(struct arena *arena, const struct measured_run *run,

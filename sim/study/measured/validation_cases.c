@@ -18,46 +18,16 @@ struct case_key {
     int64_t row;
 };
 
+/* Which software, how it is said, what was read, and what follows from the other cells. */
+static const char *const beside_case[] = {
+    "row_id",        "model",         "dp",      "grad_accum",        "fp8_recipe",  "attention",
+    "deterministic", "overlap",       "stack",   "outcome",           "iter_time_s", "notes",
+    "peak_mem_GiB",  "peak_mem_kind", "dropout", "iter_time_derived", NULL
+};
+
 static int compare_cases(const struct case_key *left, const struct case_key *right) {
-    const struct measured_run *a = left->run, *b = right->run;
-    const char *const texts[][2] = {
-        { a->source, b->source },
-        { a->hardware, b->hardware },
-        { a->precision, b->precision },
-        { a->recompute, b->recompute },
-        { left->recipe, right->recipe },
-        { a->exp_avg_dtype, b->exp_avg_dtype },
-        { a->exp_avg_sq_dtype, b->exp_avg_sq_dtype },
-        { a->main_grads_dtype, b->main_grads_dtype },
-        { a->reduce_dtype, b->reduce_dtype },
-    };
-    const int64_t numbers[][2] = {
-        { a->precision_aware_optimizer, b->precision_aware_optimizer },
-        { a->layers, b->layers },
-        { a->hidden, b->hidden },
-        { a->ffn_hidden, b->ffn_hidden },
-        { a->heads, b->heads },
-        { a->seq_len, b->seq_len },
-        { a->sample_len, b->sample_len },
-        { a->text_len, b->text_len },
-        { a->double_stream_blocks, b->double_stream_blocks },
-        { a->gpu_count, b->gpu_count },
-        { a->tp, b->tp },
-        { a->pp, b->pp },
-        { a->cp, b->cp },
-        { a->vpp, b->vpp },
-        { a->zero_stage, b->zero_stage },
-        { a->zero_group, b->zero_group },
-        { a->offload_blocks, b->offload_blocks },
-        { a->micro_batch, b->micro_batch },
-        { a->global_batch, b->global_batch },
-    };
-    int order = 0;
-    for (size_t i = 0; order == 0 && i < sizeof texts / sizeof texts[0]; i++)
-        order = strcmp(texts[i][0], texts[i][1]);
-    for (size_t i = 0; order == 0 && i < sizeof numbers / sizeof numbers[0]; i++)
-        order = compare_integers(numbers[i][0], numbers[i][1]);
-    return order;
+    const int order = measured_run_compare(left->run, right->run, beside_case);
+    return order != 0 ? order : strcmp(left->recipe, right->recipe);
 }
 
 static int compare_keys(const void *a, const void *b) {
