@@ -113,12 +113,12 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
                                 arena_format(row->context->arena,
                                              "ZeRO-%ld on %ld pipeline stages is not simulated",
                                              (long)row->zero_stage, (long)row->pp));
-    const bool divides = r->zero_group > 0 && row->dp * row->cp % r->zero_group == 0;
-    row->zero_group = divides ? r->zero_group : -1;
-    if (r->zero_group > 0 && !divides)
-        measured_row_note(row,
-                          "zero_group: %ld do not divide the %ld data-parallel ranks: all of them",
-                          (long)r->zero_group, (long)(row->dp * row->cp));
+    row->zero_group = r->zero_group > 0 ? r->zero_group : -1;
+    if (r->zero_group > 0 && row->dp * row->cp % r->zero_group != 0)
+        return measured_skip_at(row, SKIP_LAYOUT, "zero_group",
+                                arena_format(row->context->arena,
+                                             "%ld do not divide the %ld data-parallel ranks",
+                                             (long)r->zero_group, (long)(row->dp * row->cp)));
     row->sp = r->sp >= 0 ? r->sp == 1 : row->tp > 1 && stack->sequence_parallel;
     if (r->sp < 0 && row->tp > 1)
         measured_row_note(row, "sp: %s, as %s", row->sp ? "on" : "off", stack->name);

@@ -168,7 +168,7 @@ static enum validation_skip check_words(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
     static const char *const outcomes[] = { "ok", "oom", NULL };
-    note_unknown(row, "outcome", r->outcome, outcomes, "taken as ok");
+    if (!measured_is_one_of(row, "outcome", r->outcome, outcomes)) return SKIP_VALUE;
     if (r->mistake == NULL && isnan(r->iter_time_s) && isnan(r->peak_mem_GiB) &&
         strcmp(r->outcome, "oom") != 0)
         return measured_skip_at(row, SKIP_NO_MEASUREMENT, "iter_time_s",
@@ -215,9 +215,10 @@ static enum validation_skip check_words(struct measured_row *row) {
     static const char *const norms[] = { "layer", "rms", NULL };
     note_unknown(row, "norm", r->norm, norms, "that of ffn is taken");
     static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
-    note_unknown(row, "schedule", r->schedule, schedules, "that of vpp is taken");
+    if (r->pp > 1 && !measured_is_one_of(row, "schedule", r->schedule, schedules))
+        return SKIP_LAYOUT;
     static const char *const readings[] = { "allocated", "reserved", "device", NULL };
-    note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "taken as allocated");
+    note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "peak_mem_GiB is not scored");
     return SKIP_NOTHING;
 }
 

@@ -59,13 +59,18 @@ const char *memory_reading_name(enum memory_reading reading) {
     return reading_names[reading];
 }
 
+/* Of an empty cell allocated, of one with no such word none. */
+static enum memory_reading reading_named(const char *kind) {
+    if (kind[0] == '\0') return READING_ALLOCATED;
+    for (int i = READING_ALLOCATED; i <= READING_DEVICE; i++)
+        if (strcmp(reading_names[i], kind) == 0) return (enum memory_reading)i;
+    return READING_NONE;
+}
+
 static enum memory_reading reading_of(const struct measured_run *r, double card_GiB) {
-    if (isnan(r->peak_mem_GiB)) return READING_NONE;
+    const enum memory_reading kind = reading_named(r->peak_mem_kind);
+    if (isnan(r->peak_mem_GiB) || kind == READING_NONE) return READING_NONE;
     if (r->peak_mem_GiB > card_GiB) return READING_BEYOND_CARD;
-    const enum memory_reading kind = strcmp(r->peak_mem_kind, "device") == 0 ? READING_DEVICE
-                                     : strcmp(r->peak_mem_kind, "reserved") == 0
-                                         ? READING_RESERVED
-                                         : READING_ALLOCATED;
     return kind != READING_ALLOCATED && r->peak_mem_GiB >= READING_FULL_FRACTION * card_GiB
                ? READING_FULL_CARD
                : kind;
@@ -92,11 +97,13 @@ static void predict_memory(const struct execution *e, struct arena *arena,
                                    "scored",
                                    r->peak_mem_GiB, card / BYTES_PER_GiB));
     const struct stage_memory *peak = &p->stages[p->verdict_stage].peak;
-    const double bytes = strcmp(r->peak_mem_kind, "device") == 0     ? stage_memory_device(peak)
-                         : strcmp(r->peak_mem_kind, "reserved") == 0 ? stage_memory_reserved(peak)
-                                                                     : stage_memory_allocated(peak);
+    const enum memory_reading kind = reading_named(r->peak_mem_kind);
+    const double bytes = kind == READING_DEVICE     ? stage_memory_device(peak)
+                         : kind == READING_RESERVED ? stage_memory_reserved(peak)
+                                                    : stage_memory_allocated(peak);
     row->predicted_peak_GiB = bytes / BYTES_PER_GiB;
-    row->memory_relative_error = row->predicted_peak_GiB / r->peak_mem_GiB - 1;
+    row->memory_relative_error =
+        row->reading == READING_NONE ? NAN : row->predicted_peak_GiB / r->peak_mem_GiB - 1;
 }
 
 static void find_calibration(const struct measured_scenario *scenario,
