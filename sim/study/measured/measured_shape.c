@@ -364,5 +364,10 @@ const char *measured_shape_complete(const struct measured_context *context,
         if (run->qk_norm[0] != '\0')
             note(notes, note_count, "norms of queries and keys, as the public models of its name");
     }
+    if (run->seq_len < 1 && run->sample_len > 0 && strcmp(run->modality, "encoder") == 0) {
+        run->seq_len = run->sample_len; /* images of one size are nothing packed */
+        run->sample_len = -1;
+        note(notes, note_count, "seq_len: that of a sample");
+    }
     return run->seq_len > 0 ? NULL : "seq_len";
 }
