@@ -174,13 +174,28 @@ static bool use_context_heads(struct reader *r) {
     return true;
 }
 
+static void assume_copied_heads(struct reader *r, int64_t ranks) {
+    const struct scenario *s = r->s;
+    const struct module *m = &s->model->modules[MODULE_LANGUAGE];
+    if (m->layer_count == 0 || ranks == 1) return;
+    const int64_t kv_heads = m->kv_heads / s->layout.tp;
+    if (kv_heads > 0 && kv_heads < ranks)
+        scenario_assume(r, arena_format(s->arena,
+                                        "the %ld key-value heads that tp %ld leaves are copied for "
+                                        "the %ld ranks that exchange heads (layout.cp_kind)",
+                                        (long)kv_heads, (long)s->layout.tp, (long)ranks));
+}
+
 static bool context_divides_heads(struct reader *r) {
     const struct scenario *s = r->s;
     const bool all = s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL;
     const int64_t ranks = all ? s->layout.cp : s->layout.cp_heads;
     const struct module *m = undivided_heads(s, ranks);
     r->rule = "cp-divides-heads";
-    if (m == NULL) return true;
+    if (m == NULL) {
+        assume_copied_heads(r, ranks);
+        return true;
+    }
     return json_error(
         s->json,
         SUSPECT(r, scenario_member(r->top.layout, all ? "cp" : "cp_heads"),

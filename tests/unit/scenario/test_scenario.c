@@ -211,6 +211,16 @@ static void test_assumptions(void **state) {
           { "layout.cp=2" },
           "context-parallel ranks share the encoder's work by whole tiles",
           true },
+        { "more ranks than key-value heads",
+          { "layout.cp=16", "layout.cp_kind=all-to-all", "layout.tp=1", "layout.pp=1" },
+          "the 8 key-value heads that tp 1 leaves are copied for the 16 ranks that exchange heads "
+          "(layout.cp_kind)",
+          true },
+        { "key-value heads for all ranks",
+          { "layout.cp=8", "layout.cp_kind=all-to-all", "layout.tp=1", "layout.pp=1" },
+          "the 8 key-value heads that tp 1 leaves are copied for the 8 ranks that exchange heads "
+          "(layout.cp_kind)",
+          false },
         { "the usual stack of a backend",
           { "layout.backend=fsdp", "layout.pp=1" },
           "the software stack is pytorch-fsdp2, the usual one of backend fsdp (layout.stack)",
