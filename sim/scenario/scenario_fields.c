@@ -165,8 +165,7 @@ static const struct field layout_fields[] = {
       context_names },
     { "cp_heads", FIELD_COUNT, AT(cp_heads), 1, 1024, "1", "ranks",
       "of cp, neighbouring ranks that exchange heads for tokens, while the others do as cp_kind "
-      "says "
-      "(USP, LoongTrain; Megatron-LM's a2a+p2p): cp 8 with 4 is a ring of two such groups",
+      "says (USP, LoongTrain; Megatron-LM's a2a+p2p): cp 8 with 4 is a ring of two such groups",
       NULL },
     { "cp_balanced", FIELD_BOOL, AT(cp_balanced), 0, 0, "true", "",
       "ring and all-gather: each rank holds tokens from both ends of a sequence (zigzag), so that "

@@ -178,12 +178,11 @@ static void assume_copied_heads(struct reader *r, int64_t ranks) {
     const struct scenario *s = r->s;
     const struct module *m = &s->model->modules[MODULE_LANGUAGE];
     if (m->layer_count == 0 || ranks == 1) return;
-    const int64_t kv_heads = m->kv_heads / s->layout.tp;
-    if (kv_heads > 0 && kv_heads < ranks)
+    if (m->kv_heads < s->layout.tp * ranks)
         scenario_assume(r, arena_format(s->arena,
-                                        "the %ld key-value heads that tp %ld leaves are copied for "
-                                        "the %ld ranks that exchange heads (layout.cp_kind)",
-                                        (long)kv_heads, (long)s->layout.tp, (long)ranks));
+                                        "the %ld key-value heads are copied: %ld ranks of tp and "
+                                        "of the exchange of heads share them (layout.cp_kind)",
+                                        (long)m->kv_heads, (long)(s->layout.tp * ranks)));
 }
 
 static bool context_divides_heads(struct reader *r) {

@@ -129,8 +129,9 @@ bool measured_is_file(const char *wanted) {
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not) {
     struct error err = { 0 };
     struct json *json = json_load(path, &err);
-    const char *name =
-        json != NULL ? cJSON_GetStringValue(cJSON_GetObjectItem(json_root(json), "name")) : NULL;
+    const cJSON *root = json != NULL ? json_root(json) : NULL;
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(root, "name"));
+    if (name == NULL) name = cJSON_GetStringValue(cJSON_GetObjectItem(root, "gpu")); /* curves */
     if (name != NULL)
         name = arena_text(arena, name);
     else

@@ -213,12 +213,12 @@ static void test_assumptions(void **state) {
           true },
         { "more ranks than key-value heads",
           { "layout.cp=16", "layout.cp_kind=all-to-all", "layout.tp=1", "layout.pp=1" },
-          "the 8 key-value heads that tp 1 leaves are copied for the 16 ranks that exchange heads "
+          "the 8 key-value heads are copied: 16 ranks of tp and of the exchange of heads share them "
           "(layout.cp_kind)",
           true },
         { "key-value heads for all ranks",
           { "layout.cp=8", "layout.cp_kind=all-to-all", "layout.tp=1", "layout.pp=1" },
-          "the 8 key-value heads that tp 1 leaves are copied for the 8 ranks that exchange heads "
+          "the 8 key-value heads are copied: 8 ranks of tp and of the exchange of heads share them "
           "(layout.cp_kind)",
           false },
         { "the usual stack of a backend",
