@@ -69,7 +69,7 @@ CREATE TABLE run (
     memory_peak_bytes     INTEGER,             -- on that GPU, reserved memory included
     memory_capacity_bytes INTEGER,             -- of a GPU of the job
     band_fraction         REAL,                -- error band: up to step time x (1 + this); down to: band_below_fraction
-    inside_range          INTEGER CHECK (inside_range IN (0, 1)), -- 0: some operator was priced outside the measured range
+    inside_range          INTEGER CHECK (inside_range IN (0, 1)), -- 0: more than a tenth of its operators' time is priced outside the measured range
     -- where the time goes: mean milliseconds of a step, each moment counted once
     compute_ms            REAL,                -- useful forward and backward work
     padding_ms            REAL,                -- the same work done on padding

@@ -84,6 +84,7 @@ static cJSON *row_json(const struct validation_row *r) {
     add_number(row, "band_low_s", r->band_low_s);
     add_number(row, "band_high_s", r->band_high_s);
     cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
+    add_number(row, "outside_fraction", r->outside_fraction);
     cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
     cJSON_AddBoolToObject(row, "doubtful", validation_time_doubtful(r));
     add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
@@ -277,10 +278,10 @@ static void print(const struct validation *v) {
     else
         printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to "
                "hold 80 %% of them; half of the bands are narrower than %s %%. "
-               "*: something was fitted on the row (%ld). !: some operator is outside the measured "
-               "range.\n",
+               "*: something was fitted on the row (%ld). !: more than %.0f %% of it is priced outside "
+               "the measured range.\n",
                v->all.band_coverage * 100, percent(v->all.median_half_width, 0, false).text,
-               (long)v->all.calibrated);
+               (long)v->all.calibrated, OUTSIDE_RANGE_FRACTION * 100);
     for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
         printf("warning: %s\n", *warning);
 }

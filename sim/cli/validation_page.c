@@ -37,9 +37,9 @@ static const char head[] =
     "`scenarios/bands.json`); such rows\n"
     "count in no statistic. Error = predicted / measured - 1. The band holds 80 % of the residuals "
     "of rows that nothing was\n"
-    "fitted on (`ballast calibrate bands`); an exclamation mark says that some operator lies "
-    "outside the measured range of\n"
-    "its curve. By case: rows of one shape, layout and batch count once.\n"
+    "fitted on (`ballast calibrate bands`); an exclamation mark says that more than a tenth of the "
+    "operators' time is priced\n"
+    "outside the measured range. By case: rows of one shape, layout and batch count once.\n"
     "\n"
     "![predicted over measured step time](images/validation.png)\n"
     "\n";

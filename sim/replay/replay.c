@@ -548,7 +548,7 @@ static void judge_step_time(const struct job *job, struct replay *replay) {
     replay->operators_band_fraction = bands.operators;
     replay->stated_band_fraction = bands.stated * layer_fraction(job, replay);
     replay->outside_fraction = bands.outside;
-    replay->inside_range = replay->outside_fraction == 0;
+    replay->inside_range = replay->outside_fraction <= OUTSIDE_RANGE_FRACTION;
     /* Stacks were fitted on text models: what is far from their runs keeps the width of runs
      * without a calibration of their own, or of its operators where that is wider. */
     const enum band_kin kin = !model_is_text_decoder(s->model) ? KIN_MULTIMODAL

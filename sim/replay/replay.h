@@ -56,6 +56,9 @@ const char *replay_class_name(enum replay_class class); /* "pipeline bubble" */
 /* Most scenarios have nothing of it: not to be spoken of where it is 0. */
 bool replay_class_is_rare(enum replay_class class);
 
+/* A step is inside the measured range while no more of its operators' time is priced outside. */
+#define OUTSIDE_RANGE_FRACTION 0.1
+
 enum verdict { VERDICT_FITS, VERDICT_TIGHT, VERDICT_OUT_OF_MEMORY };
 const char *verdict_name(enum verdict verdict); /* "fits", "tight", "out of memory" */
 
@@ -103,9 +106,9 @@ struct replay {
     double stated_band_fraction;
     /* two such runs err against each other by a factor of no more than 1 + this; NaN: not known */
     double pair_band_fraction;
-    bool inside_range; /* every operator of the mean micro-batch is */
-    double
-        outside_fraction; /* of the time of a mean micro-batch, priced outside the measured range */
+    /* Of the time of a mean micro-batch, priced outside the measured range. */
+    double outside_fraction;
+    bool inside_range; /* that is no more than OUTSIDE_RANGE_FRACTION */
     double wall_s;
     /* Planning of an iteration runs beside the one before it, the first before training begins.
      * What it takes longer, training would wait; that wait is not part of any time above, because

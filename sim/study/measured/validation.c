@@ -167,6 +167,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->band = band;
     row->band_low_s = row->predicted_s * (1 - band.below);
     row->band_high_s = row->predicted_s * (1 + band.above);
+    row->outside_fraction = p->outside_fraction;
     row->inside_range = p->inside_range;
     find_calibration(scenario, bands, arena, row);
     row->memory_used = is_named((const char *const *)scenario->stack->memory_rows, r->row_id);

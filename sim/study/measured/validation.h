@@ -36,6 +36,7 @@ struct validation_row {
     double predicted_s, relative_error, band_low_s, band_high_s; /* NaN when skipped */
     struct band band;                                            /* from the one to the other */
     double lost_fraction;                                        /* 1 - HFU; NaN when skipped */
+    double outside_fraction; /* of its time, priced outside the measured range; NaN when skipped */
     const char *hardware;                                        /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
     bool
