@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 #include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/interconnect.h"
 #include "costmodel/hardware.h"
 #include "sim/base/json.h"
 
@@ -81,7 +82,8 @@ static cJSON *summary_json(const struct error_summary *s) {
     return o;
 }
 
-static void print_json(const char *gpu, const struct calibrate_report *report, const char *output) {
+static cJSON *report_json(const char *gpu, const struct calibrate_report *report,
+                          const char *output) {
     cJSON *o = cJSON_CreateObject(), *lines = cJSON_CreateArray();
     cJSON_AddStringToObject(o, "gpu", gpu);
     cJSON_AddItemToObject(o, "fits", lines);
@@ -98,7 +100,7 @@ static void print_json(const char *gpu, const struct calibrate_report *report, c
         cJSON_AddItemToArray(notes, cJSON_CreateString(report->notes[i]));
     cJSON_AddItemToObject(o, "file",
                           output != NULL ? cJSON_CreateString(output) : cJSON_CreateNull());
-    cli_print_json(o);
+    return o;
 }
 
 static void print_lines(const char *gpu, const struct calibrate_report *report) {
@@ -132,7 +134,8 @@ static void print_use(const struct calibrate_report *report, const char *output)
          "(calibrate fit --steps); docs/HOWTO-CALIBRATE.md");
 }
 
-int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output) {
+int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output,
+                      cJSON **json) {
     struct error err = { 0 };
     const char *shipped =
         arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
@@ -153,10 +156,39 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
         fprintf(stderr, "%s%s\n", report->notes[i],
                 i < report->unused_count ? ": the shipped rows stand in" : "");
     if (cli->common.json) {
-        print_json(gpu, report, output);
+        cli_give_json(report_json(gpu, report, output), json);
         return EXIT_DONE;
     }
     print_lines(gpu, report);
     print_use(report, output);
     return EXIT_DONE;
+}
+
+/* ---- fabrics ---- */
+
+static void print_fabric(const struct cli *cli, const cJSON *fabric, const char *output,
+                         cJSON **json) {
+    const char *source = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fabric, "source"));
+    if (cli->common.json) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddItemToObject(o, "fabric", cJSON_Duplicate(fabric, true));
+        cJSON_AddStringToObject(o, "file", output);
+        cli_give_json(o, json);
+        return;
+    }
+    printf("%s\nwritten: %s, for \"fabric\" of a cluster\n", source, output);
+}
+
+int calibrate_fabric(struct cli *cli, const char *fabric, const char *measured, const char *output,
+                     cJSON **json) {
+    struct error err = { 0 };
+    if (measured == NULL)
+        measured =
+            arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    cJSON *curves = cJSON_CreateObject();
+    const bool ok = calibrate_fit_fabric(cli->arena, measured, fabric, curves, &err) &&
+                    calibrate_write_curves(curves, output, &err);
+    if (ok) print_fabric(cli, curves, output, json);
+    cJSON_Delete(curves);
+    return ok ? EXIT_DONE : cli_error(&err);
 }

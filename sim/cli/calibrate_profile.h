@@ -5,8 +5,13 @@
 
 #include "sim/cli/cli.h"
 
-/* measured NULL: the shipped tables; output NULL: nothing is written. Returns the exit code. */
-int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output);
+/* measured NULL: the shipped tables; output NULL: nothing is written; json as in calibrate_steps.h.
+ * Returns the exit code. */
+int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output,
+                      cJSON **json);
+/* `calibrate fit --fabric`: what a cluster's "fabric" names. */
+int calibrate_fabric(struct cli *cli, const char *fabric, const char *measured, const char *output,
+                     cJSON **json);
 
 bool calibrate_write_curves(const cJSON *curves, const char *path, struct error *err);
 /* Compressed where the name ends in .gz. */

@@ -200,7 +200,7 @@ static void add_texts(cJSON *o, const char *key, const char *const *texts, int64
         cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
 }
 
-static void print_json(const struct stack_fit *fit, const char *const *paths) {
+static cJSON *fit_json(const struct stack_fit *fit, const char *const *paths) {
     cJSON *o = cJSON_CreateObject(), *groups = cJSON_AddArrayToObject(o, "factors");
     for (int64_t i = 0; i < fit->group_count; i++) {
         const struct stack_fit_group *g = &fit->groups[i];
@@ -230,7 +230,7 @@ static void print_json(const struct stack_fit *fit, const char *const *paths) {
         path_count++;
     add_texts(o, "files", paths, path_count);
     add_texts(o, "warnings", fit->warnings, fit->warning_count);
-    cli_print_json(o);
+    return o;
 }
 
 static bool holds_read_stacks(struct cli *cli, const char *directory) {
@@ -241,7 +241,7 @@ static bool holds_read_stacks(struct cli *cli, const char *directory) {
 }
 
 int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory,
-                    bool whole) {
+                    bool whole, cJSON **json) {
     struct error err = { 0 };
     if (directory == NULL) {
         error_set(&err, "name the folder for the fitted stacks with -o DIR");
@@ -271,7 +271,7 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
         return cli_error(&err);
     }
     if (cli->common.json) {
-        print_json(fit, paths);
+        cli_give_json(fit_json(fit, paths), json);
         return EXIT_DONE;
     }
     for (int64_t i = 0; i < fit->warning_count; i++)
@@ -361,7 +361,7 @@ static bool load_bands_before(struct cli *cli, struct json **out, struct error *
 }
 
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
-                    const char *output) {
+                    const char *output, cJSON **json) {
     struct error err = { 0 };
     const bool own_rows =
         path_count > 0; /* else the file is made anew, of the shipped rows alone */
@@ -396,7 +396,7 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
         if (ok && before != NULL) validation_bands_keep(bands, json_root(before), v, &report);
         ok = ok && (output == NULL || write_document(bands, output, &err));
         if (ok && cli->common.json)
-            cli_print_json(bands);
+            cli_give_json(bands, json);
         else {
             cJSON_Delete(bands);
             if (ok)

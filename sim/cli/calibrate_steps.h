@@ -7,13 +7,13 @@
 /* row_ids: separated by commas, NULL: all rows. Writes into `directory`, which is made if it is not
  * there, the file of each stack that has rows, as the scenarios folder has it but for the factors
  * that were fitted. whole: the files of all stacks, with no other factors than those of these rows.
- * Returns an exit code. */
+ * json, with --json: takes the answer, to be freed; NULL: it goes to stdout. Returns an exit code. */
 int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory,
-                    bool whole);
+                    bool whole, cJSON **json);
 
 /* `calibrate bands`: bands.json from the rows of these files (none: the shipped ones) that nothing
  * was fitted on. NULL: nothing is written. */
 int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
-                    const char *output);
+                    const char *output, cJSON **json);
 
 #endif

@@ -17,13 +17,14 @@
 #include "sim/base/file_read.h"
 #include "sim/base/json.h"
 #include "sim/cli/calibrate_profile.h"
+#include "sim/cli/calibrate_refit.h"
 #include "sim/cli/calibrate_steps.h"
 #include "sim/cli/cli.h"
 
 struct calibrate_cli_options {
     const char *output, *gpu, *fabric, *measured, *profile, *interconnect, *steps, *rows;
     int op;
-    bool quick, whole;
+    bool quick, whole, profiles;
 };
 
 #define AT(member) offsetof(struct calibrate_cli_options, member)
@@ -47,6 +48,8 @@ static const struct option options_table[] = {
     { "rows", OPTION_TEXT, AT(rows), "ID,...", "fit --steps: only these rows", NULL, 0, 0 },
     { "whole", OPTION_FLAG, AT(whole), NULL,
       "fit --steps: files of all stacks, with no factors but those of these rows", NULL, 0, 0 },
+    { "profiles", OPTION_FLAG, AT(profiles), NULL,
+      "refit: the curves of all GPUs and fabrics too (minutes)", NULL, 0, 0 },
     { "profile", OPTION_TEXT, AT(profile), "NAME",
       "check: this hardware instead of the one each row was measured on", NULL, 0, 0 },
     { "op", OPTION_CHOICE, AT(op), "NAME", "import: the collective, where a log does not say",
@@ -276,18 +279,6 @@ static int bench(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- fit ---- */
 
-static void print_fabric(const struct cli *cli, const cJSON *fabric, const char *output) {
-    const char *source = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fabric, "source"));
-    if (cli->common.json) {
-        cJSON *o = cJSON_CreateObject();
-        cJSON_AddItemToObject(o, "fabric", cJSON_Duplicate(fabric, true));
-        cJSON_AddStringToObject(o, "file", output);
-        cli_print_json(o);
-        return;
-    }
-    printf("%s\nwritten: %s, for \"fabric\" of a cluster\n", source, output);
-}
-
 static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
     if (o->steps != NULL && (o->gpu != NULL || o->fabric != NULL)) {
@@ -297,7 +288,7 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         error_hint(&err, "fit --gpu NAME fits a profile, fit --fabric NAME a network");
         return cli_error(&err);
     }
-    if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole);
+    if (o->steps != NULL) return calibrate_steps(cli, o->steps, o->rows, o->output, o->whole, NULL);
     if (o->rows != NULL || o->whole) {
         error_set(&err, "%s belongs to fit --steps ROWS.csv", o->whole ? "--whole" : "--rows");
         return cli_error(&err);
@@ -314,17 +305,8 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         return cli_error(&err);
     }
     if (o->output != NULL && !error_check_output(&err, o->output)) return cli_error(&err);
-    if (o->gpu != NULL) return calibrate_profile(cli, o->gpu, o->measured, o->output);
-    const char *measured =
-        o->measured != NULL
-            ? o->measured
-            : arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
-    cJSON *curves = cJSON_CreateObject();
-    const bool ok = calibrate_fit_fabric(cli->arena, measured, o->fabric, curves, &err) &&
-                    calibrate_write_curves(curves, o->output, &err);
-    if (ok) print_fabric(cli, curves, o->output);
-    cJSON_Delete(curves);
-    return ok ? EXIT_DONE : cli_error(&err);
+    if (o->gpu != NULL) return calibrate_profile(cli, o->gpu, o->measured, o->output, NULL);
+    return calibrate_fabric(cli, o->fabric, o->measured, o->output, NULL);
 }
 
 /* ---- import ---- */
@@ -558,14 +540,34 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
 /* ---- bands ---- */
 
 static int bands(struct cli *cli, const struct calibrate_cli_options *o) {
-    return calibrate_bands(cli, cli->arguments.positional + 1, cli->arguments.count - 1, o->output);
+    return calibrate_bands(cli, cli->arguments.positional + 1, cli->arguments.count - 1, o->output,
+                           NULL);
+}
+
+/* ---- refit ---- */
+
+static int refit(struct cli *cli, const struct calibrate_cli_options *o) {
+    struct error err = { 0 };
+    const char *option = o->steps != NULL    ? "steps"
+                         : o->rows != NULL   ? "rows"
+                         : o->output != NULL ? "output"
+                                             : NULL;
+    if (option == NULL && cli->arguments.count == 1) return calibrate_refit(cli, o->profiles);
+    if (option != NULL)
+        error_set(&err, "--%s does not go with refit, which writes over the scenarios folder's own",
+                  option);
+    else
+        error_set(&err, "refit takes no files: it reads calibrate/measured");
+    error_hint(&err, "`ballast calibrate fit --steps ROWS.csv -o DIR` fits rows of your own");
+    return cli_error(&err);
 }
 
 static const struct action {
     const char *name;
     int (*run)(struct cli *cli, const struct calibrate_cli_options *options);
 } actions[] = {
-    { "bands", bands }, { "bench", bench }, { "check", check }, { "fit", fit }, { "import", import }
+    { "bands", bands }, { "bench", bench }, { "check", check }, { "fit", fit }, { "import", import },
+    { "refit", refit },
 };
 enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
@@ -580,7 +582,7 @@ static int run(struct cli *cli, void *options) {
         if (strcmp(actions[a].name, name) == 0) return actions[a].run(cli, options);
     struct error err = { 0 };
     const char *near = nearest_name(name, ACTION_COUNT, action_name, NULL);
-    error_set(&err, "calibrate does not know \"%s\": bands, bench, fit, import or check", name);
+    error_set(&err, "calibrate does not know \"%s\": bands, bench, check, fit, import or refit", name);
     if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
     return cli_error(&err);
 }
@@ -599,7 +601,7 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "bench -o DIR [--quick] | fit --gpu NAME | --fabric NAME [--measured DIR] [-o FILE]\n"
              "       | fit --steps ROWS.csv -o DIR [--rows ID,...] [--whole]\n"
-             "       | bands [ROWS.csv...] [-o FILE]\n"
+             "       | bands [ROWS.csv...] [-o FILE] | refit [--profiles]\n"
              "       | import nccl-tests LOG... [-o CSV] | check FILE.csv[.gz]...\n"
              "         [--profile NAME] [-o CSV]",
     .help = "measure a GPU, fit its profile, check a profile against measurements",
@@ -608,7 +610,7 @@ const struct command command_calibrate = {
         "device.json. fit turns measurements into efficiency curves and says how well they\n"
         "repeat them. import turns what nccl-tests print, or write with -J FILE, into nccl.csv.\n"
         "check compares the prices of a profile with measurements, per operator, GPU and\n"
-        "framework.\n",
+        "framework. refit makes what the project fitted anew from its own measurements.\n",
     .print_more = print_names,
     COMMAND_OPTIONS(options_table, struct calibrate_cli_options),
     .min_arguments = 1,

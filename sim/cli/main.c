@@ -64,6 +64,13 @@ void cli_print_json(cJSON *object) {
     cJSON_Delete(object);
 }
 
+void cli_give_json(cJSON *object, cJSON **json) {
+    if (json != NULL)
+        *json = object;
+    else
+        cli_print_json(object);
+}
+
 void cli_print_output(const struct cli *cli, const char *path, const char *key, int64_t count) {
     if (!cli->common.json) return;
     cJSON *object = cJSON_CreateObject();

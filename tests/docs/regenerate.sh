@@ -17,8 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fit() {
-    "$program" calibrate fit --quiet --steps calibrate/measured/steps.csv --whole -o scenarios/stacks > "$work/fit"
-    "$program" calibrate bands -o scenarios/bands.json > "$work/bands"
+    "$program" calibrate refit --quiet > "$work/fit"
     tests/docs/test_stacks.sh --update
 }
 

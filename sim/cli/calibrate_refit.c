@@ -1,0 +1,83 @@
+/* calibrate_refit.c - each fit of the project over its own file, in the order in which one goes into
+ * the next: curves, factors of stacks, bands. */
+#include "sim/cli/calibrate_refit.h"
+
+#include <string.h>
+#include <unistd.h>
+#include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/interconnect.h"
+#include "sim/cli/calibrate_profile.h"
+#include "sim/cli/calibrate_steps.h"
+
+/* The answer of one fit among those of the others; without --json there is none. */
+static void add(cJSON *list, cJSON *answer) {
+    if (answer != NULL) cJSON_AddItemToArray(list, answer);
+}
+
+static int refit_gpus(struct cli *cli, cJSON *answers) {
+    for (const char *const *name = calibrate_gpu_names(); *name != NULL; name++) {
+        cJSON *answer = NULL;
+        const int code = calibrate_profile(
+            cli, *name, NULL,
+            arena_format(cli->arena, "%s/hardware/curves/%s.json", cli->scenario_options.directory,
+                         *name),
+            &answer);
+        add(answers, answer);
+        if (code != EXIT_DONE) return code;
+    }
+    return EXIT_DONE;
+}
+
+static int refit_fabrics(struct cli *cli, cJSON *answers) {
+    for (const char *const *name = calibrate_fabric_names(); *name != NULL; name++) {
+        cJSON *answer = NULL;
+        const int code = calibrate_fabric(cli, *name, NULL,
+                                          arena_format(cli->arena, "%s/hardware/fabrics/%s.json",
+                                                       cli->scenario_options.directory, *name),
+                                          &answer);
+        add(answers, answer);
+        if (code != EXIT_DONE) return code;
+    }
+    return EXIT_DONE;
+}
+
+/* Answers go into `object` under these names. */
+static int refit(struct cli *cli, bool profiles, cJSON *object) {
+    const char *directory = cli->scenario_options.directory;
+    int code = EXIT_DONE;
+    if (profiles) {
+        code = refit_gpus(cli, cJSON_AddArrayToObject(object, "gpus"));
+        if (code == EXIT_DONE)
+            code = refit_fabrics(cli, cJSON_AddArrayToObject(object, "fabrics"));
+        if (code != EXIT_DONE) return code;
+    }
+    cJSON *steps = NULL, *bands = NULL;
+    code = calibrate_steps(cli,
+                           arena_format(cli->arena, "%s/../calibrate/measured/steps.csv", directory),
+                           NULL, arena_format(cli->arena, "%s/stacks", directory), true, &steps);
+    if (steps != NULL) cJSON_AddItemToObject(object, "steps", steps);
+    if (code != EXIT_DONE) return code;
+    code = calibrate_bands(cli, NULL, 0, arena_format(cli->arena, "%s/bands.json", directory),
+                           &bands);
+    if (bands != NULL) cJSON_AddItemToObject(object, "bands", bands);
+    return code;
+}
+
+int calibrate_refit(struct cli *cli, bool profiles) {
+    struct error err = { 0 };
+    const char *measured =
+        arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    if (access(measured, F_OK) != 0) {
+        error_set(&err, "%s is not there: refit reads the measurements beside a scenarios folder",
+                  measured);
+        error_hint(&err, "--scenarios names the scenarios folder of a copy of the repository");
+        return cli_error(&err);
+    }
+    cJSON *object = cJSON_CreateObject();
+    const int code = refit(cli, profiles, object);
+    if (code == EXIT_DONE && cli->common.json)
+        cli_print_json(object);
+    else
+        cJSON_Delete(object);
+    return code;
+}
