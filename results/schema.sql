@@ -160,11 +160,11 @@ CREATE TABLE operator_price (
     network_bytes  REAL NOT NULL,    -- buffer of a collective, or message
     price_s        REAL NOT NULL,    -- of one call, all of it
     launch_s       REAL NOT NULL,    -- the part that does not depend on the shape
-    efficiency_fraction REAL,        -- of the peak of its bound
+    efficiency_fraction REAL,        -- of the peak of its bound; NULL: launch waits
     bound          TEXT NOT NULL,    -- "compute", "memory", "network" or "launch"
     source         TEXT NOT NULL,    -- curve or rule that priced it
     inside_range   INTEGER NOT NULL CHECK (inside_range IN (0, 1)), -- 0: outside the measured range
-    band_fraction  REAL,             -- error band: price x (1 +- this)
+    band_fraction  REAL,             -- error band: price x (1 +- this); NULL: not known
     PRIMARY KEY (run_id, price_index)
 ) STRICT, WITHOUT ROWID;
 

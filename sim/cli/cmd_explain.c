@@ -53,6 +53,13 @@ static int widest(int width, const char *text) {
 /* Longer shapes stand on a line of their own, so that the table stays narrow. */
 enum { SHAPE_WIDTH = 22 };
 
+/* "87%", and "-" for what is not known. */
+static struct cli_cell percent_cell(double fraction) {
+    struct cli_cell cell = { "-" };
+    if (!isnan(fraction)) snprintf(cell.text, sizeof cell.text, "%.0f%%", fraction * 100);
+    return cell;
+}
+
 static void print_prices(const struct explanation *x, struct arena *arena) {
     printf(
         "\nOperators of one rank that holds the layer, most expensive first, at a micro-batch of "
@@ -78,10 +85,10 @@ static void print_prices(const struct explanation *x, struct arena *arena) {
         snprintf(source, sizeof source, "%s[%ld]", p->inside_range ? "" : "!",
                  (long)footnote_of(p->source, notes, &note_count));
         outside = outside || !p->inside_range;
-        printf("  %-*s %-*s %-*s %8.2f %5.0f %9.1f %-7s %4.0f%% %3.0f%% %4s  %s%s%s%s\n", layer,
+        printf("  %-*s %-*s %-*s %8.2f %5.0f %9.1f %-7s %5s %4s %4s  %s%s%s%s\n", layer,
                p->layer_kind, operator, p->operator, pass, p->pass,
                p->price_s * p->calls_per_step * 1e3, p->calls_per_step, p->price_s * 1e6, p->bound,
-               p->efficiency_fraction * 100, p->band_fraction * 100, source,
+               percent_cell(p->efficiency_fraction).text, percent_cell(p->band_fraction).text, source,
                strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape,
                p->network_bytes > 0 ? " " : "", p->network_bytes > 0 ? p->kind : "");
     }
@@ -172,6 +179,13 @@ static void print_next(const struct explanation *x) {
                x->advice[i].text);
 }
 
+static void add_fraction(cJSON *o, const char *key, double fraction) {
+    if (isnan(fraction))
+        cJSON_AddNullToObject(o, key);
+    else
+        cJSON_AddNumberToObject(o, key, fraction);
+}
+
 static cJSON *to_json(const struct explanation *x) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddNumberToObject(o, "tiles_per_micro_batch", x->tiles_per_micro_batch);
@@ -207,11 +221,11 @@ static cJSON *to_json(const struct explanation *x) {
         cJSON_AddNumberToObject(row, "network_bytes", p->network_bytes);
         cJSON_AddNumberToObject(row, "price_us", p->price_s * 1e6);
         cJSON_AddNumberToObject(row, "launch_us", p->launch_s * 1e6);
-        cJSON_AddNumberToObject(row, "efficiency_fraction", p->efficiency_fraction);
+        add_fraction(row, "efficiency_fraction", p->efficiency_fraction);
         cJSON_AddStringToObject(row, "bound", p->bound);
         cJSON_AddStringToObject(row, "source", p->source);
         cJSON_AddBoolToObject(row, "inside_range", p->inside_range);
-        cJSON_AddNumberToObject(row, "band_fraction", p->band_fraction);
+        add_fraction(row, "band_fraction", p->band_fraction);
         cJSON_AddItemToArray(prices, row);
     }
     static const char *const groups[STEP_GROUP_COUNT] = {

@@ -273,6 +273,8 @@ static void add_launch_wait(const struct execution *e, enum layer_kind kind, con
         .bound = bound_names[PRICE_LAUNCH],
         .source = host_source(e->scenario, arena),
         .inside_range = true,
+        .efficiency_fraction = NAN, /* nothing runs at any rate */
+        .band_fraction = NAN,       /* nobody measured how host times repeat */
     };
     ++*count;
 }
