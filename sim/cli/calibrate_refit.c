@@ -17,11 +17,10 @@ static void add(cJSON *list, cJSON *answer) {
 static int refit_gpus(struct cli *cli, cJSON *answers) {
     for (const char *const *name = calibrate_gpu_names(); *name != NULL; name++) {
         cJSON *answer = NULL;
-        const int code = calibrate_profile(
-            cli, *name, NULL,
-            arena_format(cli->arena, "%s/hardware/curves/%s.json", cli->scenario_options.directory,
-                         *name),
-            &answer);
+        const int code = calibrate_profile(cli, *name, NULL,
+                                           arena_format(cli->arena, "%s/hardware/curves/%s.json",
+                                                        cli->scenario_options.directory, *name),
+                                           &answer);
         add(answers, answer);
         if (code != EXIT_DONE) return code;
     }
@@ -47,18 +46,17 @@ static int refit(struct cli *cli, bool profiles, cJSON *object) {
     int code = EXIT_DONE;
     if (profiles) {
         code = refit_gpus(cli, cJSON_AddArrayToObject(object, "gpus"));
-        if (code == EXIT_DONE)
-            code = refit_fabrics(cli, cJSON_AddArrayToObject(object, "fabrics"));
+        if (code == EXIT_DONE) code = refit_fabrics(cli, cJSON_AddArrayToObject(object, "fabrics"));
         if (code != EXIT_DONE) return code;
     }
     cJSON *steps = NULL, *bands = NULL;
-    code = calibrate_steps(cli,
-                           arena_format(cli->arena, "%s/../calibrate/measured/steps.csv", directory),
-                           NULL, arena_format(cli->arena, "%s/stacks", directory), true, &steps);
+    code = calibrate_steps(
+        cli, arena_format(cli->arena, "%s/../calibrate/measured/steps.csv", directory), NULL,
+        arena_format(cli->arena, "%s/stacks", directory), true, &steps);
     if (steps != NULL) cJSON_AddItemToObject(object, "steps", steps);
     if (code != EXIT_DONE) return code;
-    code = calibrate_bands(cli, NULL, 0, arena_format(cli->arena, "%s/bands.json", directory),
-                           &bands);
+    code =
+        calibrate_bands(cli, NULL, 0, arena_format(cli->arena, "%s/bands.json", directory), &bands);
     if (bands != NULL) cJSON_AddItemToObject(object, "bands", bands);
     return code;
 }

@@ -79,6 +79,9 @@ bool rule_sequence_groups(struct reader *r);
 bool rule_iterations(struct reader *r);
 bool rule_what_if(struct reader *r);
 bool rule_schedule(struct reader *r);
+/* scenario_context_rules.c; of rule_model(). */
+bool rule_context(struct reader *r);
+/* scenario_assumptions.c */
 void standing_assumptions(struct reader *r);
 /* scenario_warnings.c */
 void warn_of_wide_nodes(struct reader *r, int64_t domain);

@@ -1,0 +1,226 @@
+/* scenario_assumptions.c - what a run takes for granted, in sentences: what nobody stated, what the
+ * stack decides, what is not modelled. After all rules, so that they speak of resolved values. */
+#include <math.h>
+#include <string.h>
+#include "costmodel/efficiency.h"
+#include "costmodel/step_band.h"
+#include "sim/scenario/scenario_reader.h"
+
+/* The fallbacks of section what_if. */
+#define CHECKPOINT_S 30
+#define RESTART_MIN  15
+
+static bool is_given(const cJSON *section, const char *key) {
+    return cJSON_GetObjectItemCaseSensitive(section, key) != NULL;
+}
+
+/* A model of many tokens loses more to its head than to a pipeline bubble, for want of padding. */
+static void odd_vocabulary_assumption(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct module *language = &s->model->modules[MODULE_LANGUAGE];
+    const struct tensor_split split = scenario_split(s);
+    if (!model_logits_are_odd(s->model, &split)) return;
+    scenario_assume(r, arena_format(s->arena,
+                                    "stack %s does not pad the vocabulary of %ld: rows of logits "
+                                    "do not begin on 8 bytes, for which cuBLAS has slow kernels "
+                                    "only; a multiple of 64 a tensor-parallel rank avoids them",
+                                    s->stack->name, (long)language->vocabulary));
+}
+
+/* Settings of section what_if that wait for another one. */
+static void what_if_without_effect(struct reader *r) {
+    const struct scenario_what_if *w = &r->s->what_if;
+    const bool fails = !isnan(w->gpu_mtbf_hours);
+    const struct {
+        bool set, in_effect;
+        const char *text;
+    } all[] = {
+        { w->slow_gpu_rank != 0 || w->slow_gpu_stage != 0, w->slow_gpu_factor != 1,
+          "no GPU is slow: what_if.slow_gpu_factor is 1, whatever rank and stage are named" },
+        { w->straggler_factor != 1, w->straggler_fraction > 0,
+          "no rank straggles: what_if.straggler_fraction is 0, whatever straggler_factor says" },
+        { w->straggler_fraction > 0, w->straggler_factor != 1,
+          "no rank straggles: what_if.straggler_factor is 1, whatever straggler_fraction says" },
+        { w->slow_link_stage != 0, w->slow_link_factor != 1,
+          "no link is slow: what_if.slow_link_factor is 1, whatever slow_link_stage names" },
+        { w->data_loading_workers != 1 || !w->data_loading_overlaps,
+          w->data_loading_ms_per_sample > 0,
+          "loading takes no time: what_if.data_loading_ms_per_sample is 0" },
+        { !isnan(w->checkpoint_interval_min) || w->checkpoint_s != CHECKPOINT_S ||
+              w->restart_min != RESTART_MIN,
+          fails, "no checkpoints and no restarts: what_if.gpu_mtbf_hours is not given" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].set && !all[i].in_effect) scenario_assume(r, all[i].text);
+}
+
+/* Figures of section what_if that nobody gave, where they are in effect. */
+static void what_if_assumptions(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct scenario_what_if *w = &s->what_if;
+    const cJSON *section = r->top.what_if;
+    if (w->data_loading_ms_per_sample > 0) {
+        if (!is_given(section, "data_loading_workers"))
+            scenario_assume(r,
+                            arena_format(s->arena,
+                                         "samples are loaded by %ld worker of each data-parallel "
+                                         "rank (what_if.data_loading_workers not given)",
+                                         (long)w->data_loading_workers));
+        if (!is_given(section, "data_loading_overlaps"))
+            scenario_assume(r, "the next step's samples are loaded beside compute "
+                               "(what_if.data_loading_overlaps not given)");
+    }
+    if (isnan(w->gpu_mtbf_hours)) return;
+    if (!is_given(section, "checkpoint_s"))
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "a checkpoint stops the training for %g s, a figure without "
+                                     "a source (what_if.checkpoint_s not given)",
+                                     w->checkpoint_s));
+    if (!is_given(section, "restart_min"))
+        scenario_assume(r, arena_format(s->arena,
+                                        "a failure costs %g min until training goes on, a figure "
+                                        "without a source (what_if.restart_min not given)",
+                                        w->restart_min));
+    if (!is_given(section, "checkpoint_interval_min"))
+        scenario_assume(r, "checkpoints at the interval that loses least "
+                           "(what_if.checkpoint_interval_min not given)");
+}
+
+/* Whose errors the band of the step is made of, where it is not of measured text on this GPU. */
+static void band_assumption(struct reader *r) {
+    struct scenario *s = r->s;
+    if (cost_model_gpu_is_strange(s->cost_model))
+        scenario_assume(r, arena_format(s->arena,
+                                        "no matmul of %s was measured and no stack was fitted on "
+                                        "its runs: its prices are another GPU's by a rule, so the "
+                                        "band of the step time holds that of its operators besides",
+                                        cost_model_gpu(s->cost_model)->name));
+    if (model_is_text_decoder(s->model)) return;
+    if (cost_model_knows_multimodal(s->cost_model))
+        scenario_assume(r,
+                        arena_format(s->arena,
+                                     "the band of the step time leans on how far off the runs of "
+                                     "one paper by stack %s were, %g %%",
+                                     s->stack->name, 100 * s->stack->multimodal_band));
+    else {
+        const struct step_ratios took = cost_model_multimodal_ratios(s->cost_model);
+        if (isnan(took.median)) return;
+        scenario_assume(
+            r, arena_format(s->arena,
+                            "the band of the step time is that of public runs of %s, whatever "
+                            "their stack: half took over %.2f times the predicted time, four in "
+                            "five %.2f to %.2f times",
+                            model_writes_text(s->model)
+                                ? "models that write text behind encoders of images or video"
+                                : "encoders alone, pairs of them and diffusion",
+                            took.median, took.low, took.high));
+    }
+}
+
+/* How fast PCIe is depends on board and processors: tables of one card may lie ten times apart. */
+static void pcie_assumption(struct reader *r) {
+    enum { PROBE_BYTES = 256 << 20 };
+    struct scenario *s = r->s;
+    const struct cluster_network *network = cost_model_network(s->cost_model);
+    const int64_t gpus = s->cluster_fields.gpu_count < network->gpus_per_node
+                             ? s->cluster_fields.gpu_count
+                             : network->gpus_per_node;
+    if (cost_model_gpu(s->cost_model)->nvlink_bytes_per_s > 0 || gpus < 3) return;
+    const struct communicator node = { .rank_count = gpus,
+                                       .ranks_per_node = gpus,
+                                       .node_count = 1 };
+    const struct operator_work work =
+        operator_collective("", OPERATOR_ALL_REDUCE, PASS_BACKWARD, COMMUNICATOR_DATA, PROBE_BYTES);
+    const struct price price = cost_model_price_isolated(s->cost_model, &work, &node);
+    const double bus_bytes = PROBE_BYTES * collective_wire_factor(work.kind, (double)gpus);
+    scenario_assume(
+        r,
+        arena_format(s->arena,
+                     "GPUs of a node talk over PCIe, whose speed is the server's: among %ld an "
+                     "all-reduce runs at %.1f GB/s of bus bandwidth here (%s), where others saw "
+                     "1.4 (eight L40S of ai-dynamo/aiconfigurator) to 28 (NVIDIA/nccl-tests issue "
+                     "178, nccl issue 1639); the band does not cover that, so state your server's "
+                     "under rules",
+                     (long)gpus, bus_bytes / price.seconds / 1e9, price.source));
+}
+
+void standing_assumptions(struct reader *r) {
+    struct scenario *s = r->s;
+    if (s->stack != NULL && !backend_is_of_stack(s->backend, s->stack))
+        scenario_assume(r, arena_format(s->arena,
+                                        "stack %s, whose runs were of backend %s, stands for %s",
+                                        s->stack->name, s->stack->backend, s->backend->name));
+    const struct batching_policy *batching = s->batching.row;
+    /* A policy that packs decides itself. */
+    scenario_assume_stack(r);
+    odd_vocabulary_assumption(r);
+    if (r->micro_batch_missing && !batching->packs)
+        scenario_assume(r, "micro_batch: 1 sample (not given)");
+    const bool joint =
+        batching->joint_attention != NULL && batching->joint_attention(s->batching.parameters);
+    scenario_assume(r, joint
+                           ? "tokens of a packed sequence attend to all before them in it, also to "
+                             "those of other samples (policy.batching.attention)"
+                           : "sequences of packed samples attend only within their own sample; "
+                             "padded ones to the padded length");
+    const cJSON *overlap = cJSON_GetObjectItemCaseSensitive(r->top.layout, "tp_overlap");
+    if (scenario_present(overlap) != NULL && s->layout.sequence_parallel && s->stack != NULL &&
+        s->stack->holds_tensor_overlap && (s->layout_fields.tp_overlap || s->stack->overlap_tensor))
+        scenario_assume(r, arena_format(s->arena,
+                                        "layout.tp_overlap changes %s: the factors of stack %s "
+                                        "are of runs that had it, so %s",
+                                        s->stack->overlap_tensor ? "what is hidden" : "no price",
+                                        s->stack->name,
+                                        s->stack->overlap_tensor
+                                            ? "without it collectives take longer by what it saves"
+                                            : "a run without it is slower than priced"));
+    if (s->layout.tp > 1)
+        scenario_assume(
+            r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "
+               "weight- or input-gradient matmul");
+    if (s->layout.pp > 1 && s->stack != NULL && scenario_present(r->policy.partition) == NULL &&
+        scenario_present(r->policy.joint) == NULL && strcmp(s->stack->partition, "layer") != 0)
+        scenario_assume(r, arena_format(s->arena, "partition: %s, as stack %s does (not given)",
+                                        s->stack->partition, s->stack->name));
+    if (s->backend->send_blocks_compute && s->layout.pp > 1)
+        scenario_assume(r, arena_format(s->arena,
+                                        "a stage waits for its sends to finish before it computes "
+                                        "on (backend %s)",
+                                        s->backend->name));
+    if (s->layout.zero_stage > 1)
+        scenario_assume(
+            r, "each block is gathered and reduced on its own, one block ahead; collectives "
+               "hold the ranks together");
+    else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
+        scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
+                           "(layout.overlap_gradient_reduce)");
+    if (s->training_fields.offload_blocks > 0)
+        scenario_assume(r, arena_format(s->arena,
+                                        "kept activations of %ld blocks a stage are copied to host "
+                                        "memory and back beside compute, at %.3g GB/s",
+                                        (long)s->training_fields.offload_blocks,
+                                        scenario_host_copy_bytes_per_s(s) / 1e9));
+    pcie_assumption(r);
+    if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
+        scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
+    if (strcmp(s->recompute.name, "selective") == 0 &&
+        s->training_fields.attention != TRAINING_NAIVE)
+        scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
+                           "scores (training.attention)");
+    what_if_assumptions(r);
+    what_if_without_effect(r);
+    if (s->model->modules[MODULE_LANGUAGE].layer_count == 0 &&
+        s->model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)
+        scenario_assume(r, "the model is an encoder by itself: no head, no loss and no tower of "
+                           "text is in its step");
+    band_assumption(r);
+    bool loads = s->what_if.data_loading_ms_per_sample > 0,
+         fails = !isnan(s->what_if.gpu_mtbf_hours);
+    scenario_assume(
+        r, arena_format(s->arena,
+                        "not modelled: %s%sevaluation, %sstalls of the host beside launches, "
+                        "allocator stalls",
+                        loads ? "" : "data loading, ", fails ? "" : "checkpoints, ",
+                        fails ? "" : "failures, "));
+}
