@@ -206,8 +206,8 @@ struct collective_fields {
     const cJSON *bytes, *time_us;
 };
 
-/* Names of enum precision and of the passes of a matmul, NULL at the end. */
-extern const char *const efficiency_precision_names[], *const efficiency_pass_names[];
+/* Names of the passes of a matmul, NULL at the end. */
+extern const char *const efficiency_pass_names[];
 /* Names of the collective kinds from OPERATOR_ALL_REDUCE on, NULL at the end. */
 extern const char *const efficiency_collective_names[];
 

@@ -18,10 +18,6 @@ static_assert(sizeof efficiency_collective_names / sizeof efficiency_collective_
                   OPERATOR_SEND - OPERATOR_ALL_REDUCE + 2,
               "a name per collective");
 
-const char *const efficiency_precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
-static_assert(sizeof efficiency_precision_names / sizeof efficiency_precision_names[0] ==
-                  PRECISION_COUNT + 1,
-              "a name per precision");
 const char *const efficiency_pass_names[] = { "forward", "input gradient", "weight gradient",
                                               NULL };
 static_assert(PASS_FORWARD == 0 && PASS_WEIGHT_GRADIENT == 2, "names stand in the enum's order");
@@ -131,7 +127,7 @@ static const struct field matmul_rows[] = {
 };
 static const struct field variant_matmul_rows[] = {
     { "precision", FIELD_CHOICE, M(precision), 0, 0, NULL, "", "of the operands",
-      efficiency_precision_names },
+      precision_names },
     { "pass", FIELD_CHOICE, M(pass), 0, 0, NULL, "", "whose layout was measured",
       efficiency_pass_names },
     MATMUL_FORM_ROWS,

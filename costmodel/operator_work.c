@@ -60,15 +60,17 @@ static const char *const pass_names[] = {
 };
 static_assert(sizeof pass_names / sizeof pass_names[0] == PASS_COUNT, "a name per pass");
 
-static const struct {
-    const char *name;
-    double bytes;
-} precisions[] = {
-    [PRECISION_BF16] = { "bf16", 2 }, [PRECISION_FP16] = { "fp16", 2 },
-    [PRECISION_FP8] = { "fp8", 1 },   [PRECISION_FP4] = { "fp4", 0.5 + 1.0 / 16 },
-    [PRECISION_FP32] = { "fp32", 4 },
+const char *const precision_names[] = {
+    [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16", [PRECISION_FP8] = "fp8",
+    [PRECISION_FP4] = "fp4",   [PRECISION_FP32] = "fp32", [PRECISION_COUNT] = NULL,
 };
-static_assert(sizeof precisions / sizeof precisions[0] == PRECISION_COUNT, "a row per precision");
+static const double bytes_of_precision[PRECISION_COUNT] = {
+    [PRECISION_BF16] = 2,
+    [PRECISION_FP16] = 2,
+    [PRECISION_FP8] = 1,
+    [PRECISION_FP4] = 0.5 + 1.0 / 16,
+    [PRECISION_FP32] = 4,
+};
 
 const char *const fp8_recipe_names[] = {
     [FP8_RECIPE_USUAL] = "usual",
@@ -109,12 +111,12 @@ const char *operator_pass_name(enum operator_pass pass) {
 
 const char *precision_name(enum precision precision) {
     ballast_check((unsigned)precision < PRECISION_COUNT);
-    return precisions[precision].name;
+    return precision_names[precision];
 }
 
 double precision_bytes(enum precision precision) {
     ballast_check((unsigned)precision < PRECISION_COUNT);
-    return precisions[precision].bytes;
+    return bytes_of_precision[precision];
 }
 
 bool communicator_shares_sequence(enum communicator_kind kind) {

@@ -131,6 +131,7 @@ const char *operator_kind_name(enum operator_kind kind);
 const char *operator_form_name(enum operator_form form);
 const char *operator_pass_name(enum operator_pass pass);
 const char *precision_name(enum precision precision);
+extern const char *const precision_names[]; /* in order, NULL at the end */
 /* As scenarios name them, in order, NULL at the end; FP8_RECIPE_USUAL: "usual". */
 extern const char *const fp8_recipe_names[];
 /* Of an element, scales included: 0.5625 for fp4. */

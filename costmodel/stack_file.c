@@ -331,7 +331,6 @@ struct factor_fields {
     const cJSON *calibrated_on, *calibrated_runs;
 };
 
-static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 
 #define AT(member) offsetof(struct factor_fields, member)
 static const struct field factor_rows[] = {

@@ -7,7 +7,6 @@ static const char *const ffn_choices[] = {
 static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
 static const char *const modulation_choices[] = { "shared", "block", NULL };
-static const char *const precision_choices[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
 static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
 /* As the blocks', and then as enum norm_kind counts them. */
@@ -146,7 +145,7 @@ static const struct field module_fields[] = {
     { "register_tokens", FIELD_COUNT, AT(module.register_tokens), 0, 1e4, "0", "tokens",
       "so many more, learned and dropped likewise (DINOv2)", NULL },
     { "precision", FIELD_CHOICE, AT(module.precision), 0, 0, "\"bf16\"", "", "of its matmuls",
-      precision_choices },
+      precision_names },
     { "source", FIELD_TEXT, AT(module.source), 0, 0, NULL, "",
       "where the figures come from, unless \"sources\" says otherwise", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, "null", "",
@@ -179,7 +178,7 @@ static const struct field connector_fields[] = {
     { "linear_bias", FIELD_BOOL, AT(linear_bias), 0, 0, "true", "", "linear layers have biases",
       NULL },
     { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of its matmuls",
-      precision_choices },
+      precision_names },
     { "source", FIELD_TEXT, AT(source), 0, 0, NULL, "", "where the figures come from", NULL },
     { "notes", FIELD_TEXT, AT(notes), 0, 0, "\"\"", "", "inconsistencies between sources", NULL },
 };

@@ -199,7 +199,6 @@ const struct field_table scenario_layout_table =
 static const char *const attention_names[] = { "flash",  "naive",   "flash-2", "flash-3",
                                                "masked", "flash-1", NULL };
 /* As enum precision counts them. */
-static const char *const precision_names[] = { "bf16", "fp16", "fp8", "fp4", "fp32", NULL };
 /* As enum state_type counts them. */
 static const char *const gradient_type_names[] = { "fp32", "bf16", NULL };
 /* As enum determinism counts them. */

@@ -207,6 +207,7 @@ static enum validation_skip check_words(struct measured_row *row) {
     static const char *const feed_forwards[] = { "gelu",  "gelu-new", "quick-gelu",
                                                  "relu2", "swiglu",   NULL };
     if (!measured_is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
+    if (!measured_is_one_of(row, "precision", r->precision, precision_names)) return SKIP_PRECISION;
     static const char *const kernels[] = { "flash",  "flash-1", "flash-2", "flash-3",
                                            "masked", "naive",   NULL };
     if (!measured_is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;

@@ -1,12 +1,11 @@
-/* validation.c - simulates the scenario of each row and sums the errors up. */
+/* validation.c - simulates the scenario of each row. */
 #include "sim/study/measured/validation.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/units.h"
+#include "sim/study/measured/hold_out.h"
 
 /* The published times of one run differ by this, as they are rounded. */
 #define ROUNDED 5e-4
@@ -124,20 +123,29 @@ static void find_calibration(const struct measured_scenario *scenario,
                                    id));
 }
 
+/* Which of the fixed reasons an error is: a value that no field takes, or the rule that it breaks. */
+static enum validation_skip skip_of(const struct error *err) {
+    static const struct {
+        const char *rule;
+        enum validation_skip skip;
+    } reasons[] = {
+        { "precision", SKIP_PRECISION },       { "fp8-recipe", SKIP_PRECISION },
+        { "precision-aware", SKIP_PRECISION }, { "reduce-dtype", SKIP_PRECISION },
+        { "attention-kernel", SKIP_ATTENTION },
+    };
+    if (err->rule == NULL) return SKIP_VALUE;
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (strcmp(err->rule, reasons[i].rule) == 0) return reasons[i].skip;
+    return SKIP_LAYOUT;
+}
+
 static void predict(const struct scenario_options *options, struct measured_scenario *scenario,
                     struct arena *arena, struct validation_row *row) {
     const struct measured_run *r = row->measured;
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(options, scenario, &err);
     if (e == NULL) {
-        row->skip =
-            strstr(err.text, "cannot compute in") != NULL ||
-                    strstr(err.text, "/training/precision: ") != NULL
-                ? SKIP_PRECISION
-            : strstr(err.text, "/training/attention: ") != NULL ? SKIP_ATTENTION
-            : strstr(err.text, ": must be ") != NULL || strstr(err.text, ": unknown ") != NULL
-                ? SKIP_VALUE
-                : SKIP_LAYOUT;
+        row->skip = skip_of(&err);
         row->skip_detail = measured_run_complaint(arena, r, err.text);
         return;
     }
@@ -173,219 +181,6 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->memory_used = is_named((const char *const *)scenario->stack->memory_rows, r->row_id);
     predict_memory(e, arena, row);
     execution_destroy(e);
-}
-
-/* ---- summaries ---- */
-
-static struct error_statistics statistics_of(double *errors, int64_t count) {
-    struct error_statistics s = { .count = count,
-                                  .mean_abs = NAN,
-                                  .median_abs = NAN,
-                                  .p90_abs = NAN,
-                                  .worst = NAN,
-                                  .mean_signed = NAN };
-    if (count == 0) return s;
-    s.mean_signed = gsl_stats_mean(errors, 1, (size_t)count);
-    s.worst = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (fabs(errors[i]) > fabs(s.worst)) s.worst = errors[i];
-        errors[i] = fabs(errors[i]);
-    }
-    s.mean_abs = gsl_stats_mean(errors, 1, (size_t)count);
-    gsl_sort(errors, 1, (size_t)count);
-    s.median_abs = gsl_stats_median_from_sorted_data(errors, 1, (size_t)count);
-    s.p90_abs = gsl_stats_quantile_from_sorted_data(errors, 1, (size_t)count, 0.9);
-    return s;
-}
-
-/* Rows of one source (NULL: of all), of every kind of model or of one. */
-struct selection {
-    const char *source;
-    enum { ANY_MODEL, TEXT_DECODERS, OTHER_MODELS } models;
-};
-
-static bool selects(const struct selection *of, const struct validation_row *row) {
-    return (of->source == NULL || strcmp(row->measured->source, of->source) == 0) &&
-           (of->models == ANY_MODEL || row->multimodal == (of->models == OTHER_MODELS));
-}
-
-static bool counts(const struct validation_row *row, const struct selection *of) {
-    return !isnan(row->relative_error) && !row->calibrated_on && selects(of, row);
-}
-
-static const struct selection all_rows = { 0 };
-
-/* Signed means of the cases among the rows that count, in the order of their first rows. */
-static int64_t case_errors(const struct validation *v, const struct selection *of, double *errors) {
-    const int64_t rows = v->runs.count;
-    struct {
-        double sum;
-        int64_t members;
-    } *cases = memory_alloc(sizeof *cases * (size_t)(rows + 1));
-    memset(cases, 0, sizeof *cases * (size_t)(rows + 1));
-    for (int64_t i = 0; i < rows; i++) {
-        if (!counts(&v->rows[i], of)) continue;
-        cases[v->rows[i].case_row].sum += v->rows[i].relative_error;
-        cases[v->rows[i].case_row].members++;
-    }
-    int64_t count = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        if (!counts(&v->rows[i], of) || cases[v->rows[i].case_row].members == 0) continue;
-        errors[count++] =
-            cases[v->rows[i].case_row].sum / (double)cases[v->rows[i].case_row].members;
-        cases[v->rows[i].case_row].members = 0;
-    }
-    free(cases);
-    return count;
-}
-
-bool validation_memory_counts(const struct validation_row *row) {
-    return row->skip == SKIP_NOTHING && !isnan(row->memory_relative_error) && !row->memory_used &&
-           !row->chosen_to_fit && row->reading < READING_FULL_CARD;
-}
-
-/* Of the rows whose reading is one of the set, a bit each. */
-static int64_t memory_errors(const struct validation *v, const struct selection *of,
-                             unsigned readings, double *errors) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *row = &v->rows[i];
-        if (!selects(of, row)) continue;
-        if (validation_memory_counts(row) && (readings >> row->reading & 1) != 0)
-            errors[count++] = row->memory_relative_error;
-    }
-    return count;
-}
-
-/* Mean ln(measured / predicted) of a case, at its first row that counts. */
-struct case_error {
-    const struct validation_row *row;
-    double log_error;
-    int64_t members;
-};
-
-static int64_t case_log_errors(const struct validation *v, struct case_error *cases) {
-    const int64_t rows = v->runs.count;
-    int64_t *place = memory_alloc(sizeof *place * (size_t)(rows + 1)), count = 0; /* from 1 */
-    memset(place, 0, sizeof *place * (size_t)(rows + 1));
-    for (int64_t i = 0; i < rows; i++) {
-        const struct validation_row *row = &v->rows[i];
-        if (!counts(row, &all_rows)) continue;
-        if (place[row->case_row] == 0) {
-            cases[count++] = (struct case_error){ .row = row };
-            place[row->case_row] = count;
-        }
-        cases[place[row->case_row] - 1].log_error -= log1p(row->relative_error);
-        cases[place[row->case_row] - 1].members++;
-    }
-    free(place);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < count; i++) {
-        cases[i].log_error /= (double)cases[i].members;
-        if (!cases[i].row->multimodal) cases[kept++] = cases[i];
-    }
-    return kept;
-}
-
-static bool same_setting(const struct validation_row *a, const struct validation_row *b) {
-    return strcmp(a->measured->source, b->measured->source) == 0 &&
-           strcmp(a->stack->name, b->stack->name) == 0 && strcmp(a->hardware, b->hardware) == 0;
-}
-
-static int compare_settings(const void *left, const void *right) {
-    const struct validation_row *a = ((const struct case_error *)left)->row,
-                                *b = ((const struct case_error *)right)->row;
-    int order = strcmp(a->measured->source, b->measured->source);
-    if (order == 0) order = strcmp(a->hardware, b->hardware);
-    if (order == 0) order = strcmp(a->stack->name, b->stack->name);
-    return order != 0 ? order : (a > b) - (a < b);
-}
-
-/* Of a setting with more cases each is paired with the next ones alone. */
-enum { PAIRS_OF_A_CASE = 1000 };
-
-static void compare_pairs(struct validation *v) {
-    const int64_t rows = v->runs.count;
-    struct case_error *cases = memory_alloc(sizeof *cases * (size_t)(rows + 1));
-    const int64_t count = case_log_errors(v, cases);
-    qsort(cases, (size_t)count, sizeof *cases, compare_settings);
-    const int64_t others = count < PAIRS_OF_A_CASE ? count : PAIRS_OF_A_CASE;
-    double *apart = memory_alloc(sizeof *apart * (size_t)(count * others + 1));
-    struct pair_statistics *p = &v->pairs;
-    *p = (struct pair_statistics){ .rms = NAN, .median = NAN, .p80 = NAN };
-    double squares = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const bool begins = i == 0 || !same_setting(cases[i - 1].row, cases[i].row);
-        for (int64_t k = i + 1; k < count && k - i <= others; k++) {
-            if (!same_setting(cases[i].row, cases[k].row)) break;
-            p->sources += begins && k == i + 1;
-            apart[p->pairs] = fabs(cases[i].log_error - cases[k].log_error);
-            squares += apart[p->pairs] * apart[p->pairs];
-            p->pairs++;
-        }
-    }
-    if (p->pairs > 0) {
-        gsl_sort(apart, 1, (size_t)p->pairs);
-        p->rms = sqrt(squares / (double)p->pairs);
-        p->median = gsl_stats_median_from_sorted_data(apart, 1, (size_t)p->pairs);
-        p->p80 = gsl_stats_quantile_from_sorted_data(apart, 1, (size_t)p->pairs, 0.8);
-    }
-    free(cases);
-    free(apart);
-}
-
-static void summarise(const struct validation *v, const struct selection *of,
-                      struct validation_group *g) {
-    *g = (struct validation_group){ .source = of->source };
-    const size_t size = sizeof(double) * (size_t)(v->runs.count + 1);
-    double *time = memory_alloc(size), *memory = memory_alloc(size), *cases = memory_alloc(size),
-           *widths = memory_alloc(size), covered = 0;
-    int64_t time_count = 0;
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *row = &v->rows[i];
-        if (!selects(of, row)) continue;
-        g->rows++;
-        if (row->skip != SKIP_NOTHING) continue;
-        g->simulated++;
-        g->calibrated += row->calibrated_on;
-        g->full_cards += row->reading == READING_FULL_CARD;
-        if (!counts(row, of)) continue;
-        const double measured = row->measured->iter_time_s;
-        covered += measured >= row->band_low_s && measured <= row->band_high_s;
-        widths[time_count] = band_half_width(row->band);
-        time[time_count++] = row->relative_error;
-    }
-    g->time = statistics_of(time, time_count);
-    const unsigned allocator = 1u << READING_ALLOCATED | 1u << READING_RESERVED;
-    g->memory = statistics_of(memory, memory_errors(v, of, allocator, memory));
-    for (int kind = READING_ALLOCATED; kind < READING_COUNT; kind++)
-        g->memory_of[kind] = statistics_of(memory, memory_errors(v, of, 1u << kind, memory));
-    g->time_by_case = statistics_of(cases, case_errors(v, of, cases));
-    g->band_coverage = time_count > 0 ? covered / (double)time_count : NAN;
-    g->median_half_width = NAN;
-    if (time_count > 0) {
-        gsl_sort(widths, 1, (size_t)time_count);
-        g->median_half_width = gsl_stats_median_from_sorted_data(widths, 1, (size_t)time_count);
-    }
-    free(time);
-    free(memory);
-    free(cases);
-    free(widths);
-}
-
-static void summarise_all(struct validation *v) {
-    v->groups = arena_array(v->arena, struct validation_group, v->runs.count + 1);
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const char *source = v->rows[i].measured->source;
-        bool known = false;
-        for (int64_t k = 0; k < v->group_count && !known; k++)
-            known = strcmp(v->groups[k].source, source) == 0;
-        const struct selection of = { source, ANY_MODEL };
-        if (!known) summarise(v, &of, &v->groups[v->group_count++]);
-    }
-    summarise(v, &all_rows, &v->all);
-    summarise(v, &(struct selection){ NULL, TEXT_DECODERS }, &v->text);
-    summarise(v, &(struct selection){ NULL, OTHER_MODELS }, &v->multimodal);
 }
 
 /* ---- running ---- */
@@ -438,91 +233,6 @@ static const struct validation_row no_row = { .predicted_s = NAN,
                                               .predicted_peak_GiB = NAN,
                                               .memory_relative_error = NAN };
 
-static bool measured_by(const struct measured_runs *runs, const char *row_id, const char *source) {
-    for (int64_t i = 0; i < runs->count; i++)
-        if (strcmp(runs->rows[i].row_id, row_id) == 0 && strcmp(runs->rows[i].source, source) == 0)
-            return true;
-    return false;
-}
-
-/* The stack, without the factors that rows of the source went into. */
-static struct stack *without_own_factors(struct arena *arena, const struct stack *stack,
-                                         const struct measured_runs *runs, const char *source) {
-    struct stack *copy = arena_new(arena, struct stack);
-    *copy = *stack;
-    copy->factors = arena_array(arena, struct stack_factor, stack->factor_count + 1);
-    copy->factor_count = 0;
-    for (int64_t k = 0; k < stack->factor_count; k++) {
-        bool own = false;
-        for (const char **id = stack->factors[k].calibrated_on; *id != NULL; id++)
-            own = own || measured_by(runs, *id, source);
-        if (!own) copy->factors[copy->factor_count++] = stack->factors[k];
-    }
-    copy->uncalibrated = false; /* what the others' share more is found from these */
-    copy->held_back = true;
-    return copy;
-}
-
-static struct stack_list without_source(struct arena *arena, const struct stack_list *all,
-                                        const struct measured_runs *runs, const char *source) {
-    struct stack_list list = { arena_array(arena, const struct stack *, all->count), all->count };
-    for (int64_t i = 0; i < all->count; i++) {
-        struct stack *copy = without_own_factors(arena, all->stacks[i], runs, source);
-        copy->known = list.stacks;
-        list.stacks[i] = copy;
-    }
-    return list;
-}
-
-/* The run as a source describes it whose stack nobody knows: the year of its software is left, and
- * the GPU that the stack would say. */
-static struct measured_run without_stack(const struct measured_context *context,
-                                         const struct measured_run *run,
-                                         const struct stack_list *stacks) {
-    struct measured_run anonymous = *run;
-    const char *ignored;
-    bool exact;
-    const struct stack *stack = measured_is_file(run->stack)
-                                    ? measured_own_stack(context, run->stack, &ignored)
-                                    : stack_find(stacks, run->stack, false, &exact);
-    anonymous.source = "";
-    anonymous.stack =
-        stack == NULL ? "" : arena_format(context->arena, "unknown-%ld", (long)stack->year);
-    if (run->hardware[0] == '\0' && stack != NULL && stack->hardware != NULL)
-        anonymous.hardware = stack->hardware;
-    return anonymous;
-}
-
-/* What is held out of one source's rows: its stacks without the factors, its runs without the
- * name. */
-struct hold_out {
-    enum validation_hold_out what;
-    const char *source; /* whose stacks those are; NULL: none yet */
-    struct stack_list all, stacks;
-};
-
-static struct measured_run held_out(struct hold_out *h, const struct validation *v,
-                                    const struct measured_context *context,
-                                    const struct measured_run *run) {
-    if (h->what == HOLD_OUT_NOTHING) return *run;
-    if (h->source == NULL || strcmp(h->source, run->source) != 0)
-        h->stacks = without_source(v->arena, &h->all, &v->runs, run->source);
-    h->source = run->source;
-    return h->what == HOLD_OUT_NAME ? without_stack(context, run, &h->all) : *run;
-}
-
-/* Those of the list are held out already. */
-static const struct stack *held_out_stack(const struct hold_out *h, const struct validation *v,
-                                          const struct measured_scenario *scenario,
-                                          const struct measured_run *run) {
-    if (scenario->skip != SKIP_NOTHING || !measured_is_file(scenario->layout_stack))
-        return scenario->stack;
-    struct stack *own = without_own_factors(v->arena, scenario->stack, &v->runs, run->source);
-    own->known = h->stacks.stacks;
-    own->known_count = h->stacks.count;
-    return own;
-}
-
 static void count_verdict(struct validation *v, const struct validation_row *row) {
     const bool fitted = strcmp(row->measured->outcome, "oom") != 0;
     v->confusion[fitted][row->fits_predicted]++;
@@ -552,7 +262,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         *row = no_row;
         row->measured = &v->runs.rows[i];
         struct measured_scenario scenario;
-        const struct measured_run run = held_out(&hold_out, v, &context, row->measured);
+        const struct measured_run run = hold_out_run(&hold_out, v, &context, row->measured);
         if (what != HOLD_OUT_NOTHING) context.stacks = hold_out.stacks;
         measured_scenario_make(&context, &run, &scenario);
         row->skip = scenario.skip;
@@ -569,7 +279,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
         struct scenario_options own = *options;
         own.cache = cache;
         if (what != HOLD_OUT_NOTHING)
-            own.stack = scenario.stack = held_out_stack(&hold_out, v, &scenario, row->measured);
+            own.stack = scenario.stack = hold_out_stack(&hold_out, v, &scenario, row->measured);
         if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
         if (row->skip == SKIP_NOTHING)
             row->calibrated_stack = row->exact_stack && stack_on(scenario.stack, scenario.gpu,
@@ -581,8 +291,7 @@ static struct validation *run_rows(const struct scenario_options *options, const
     }
     scenario_cache_destroy(cache);
     validation_find_cases(v);
-    summarise_all(v);
-    compare_pairs(v);
+    validation_summarise(v);
     return v;
 }
 
@@ -601,106 +310,4 @@ struct validation *validation_run_held_out(const struct scenario_options *option
 
 void validation_destroy(struct validation *v) {
     if (v != NULL) arena_destroy(v->arena);
-}
-
-bool validation_holds_back(const struct validation *v) {
-    for (int64_t i = 0; i < v->runs.count; i++)
-        if (!isnan(v->rows[i].relative_error) &&
-            (!v->rows[i].calibrated_on || v->rows[i].finds_encoder_factor))
-            return true;
-    return false;
-}
-
-/* ---- what can hardly be ---- */
-
-static bool is_doubtful(double measured, double predicted) {
-    return measured * VALIDATION_DOUBTFUL_TIMES < predicted ||
-           predicted * VALIDATION_DOUBTFUL_TIMES < measured; /* never of NaN */
-}
-
-bool validation_time_doubtful(const struct validation_row *row) {
-    return row->skip == SKIP_NOTHING && is_doubtful(row->measured->iter_time_s, row->predicted_s);
-}
-
-bool validation_memory_doubtful(const struct validation_row *row) {
-    return row->skip == SKIP_NOTHING && row->reading != READING_FULL_CARD &&
-           is_doubtful(row->measured->peak_mem_GiB, row->predicted_peak_GiB);
-}
-
-/* NULL: about no row. */
-static const char *doubts_about(const struct validation *v,
-                                bool (*doubtful)(const struct validation_row *row),
-                                const char *what, const char *column) {
-    int64_t count = 0, first = 0;
-    for (int64_t i = v->runs.count - 1; i >= 0; i--) {
-        if (!doubtful(&v->rows[i])) continue;
-        count++;
-        first = i;
-    }
-    if (count == 0) return NULL;
-    return arena_format(v->arena, "%s%ld row%s more than %d times off (first %s): %s", what,
-                        (long)count,
-                        count == 1        ? " is"
-                        : what[0] != '\0' ? "s is"
-                                          : "s are",
-                        VALIDATION_DOUBTFUL_TIMES, v->rows[first].measured->row_id, column);
-}
-
-const char **validation_doubts(const struct validation *v) {
-    const char **doubts = arena_array(v->arena, const char *, 3);
-    int64_t count = 0;
-    const char *times =
-        doubts_about(v, validation_time_doubtful, "",
-                     "iter_time_s is in seconds, of one optimizer step of the whole global_batch");
-    const char *memories = doubts_about(v, validation_memory_doubtful, "the memory of ",
-                                        "peak_mem_GiB is in GiB, of the fullest GPU");
-    if (times != NULL) doubts[count++] = times;
-    if (memories != NULL) doubts[count++] = memories;
-    doubts[count] = NULL;
-    return doubts;
-}
-
-/* ---- as records ---- */
-
-struct validation_record *validation_records(const struct validation *v, int64_t *count) {
-    struct validation_record *records =
-        arena_array(v->arena, struct validation_record, 2 * v->runs.count + 1);
-    *count = 0;
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        const struct validation_row *row = &v->rows[i];
-        const struct measured_run *m = row->measured;
-        struct validation_record record = {
-            .tool_version = execution_version(),
-            .source_commit = execution_commit(),
-            .rows_file = v->files[i],
-            .row_name = m->row_id,
-            .source = m->source,
-            .hardware = row->hardware != NULL ? row->hardware : m->hardware,
-            .stack = row->stack != NULL ? row->stack->name : m->stack,
-            .role = row->calibrated_on ? "fitted" : "prediction",
-            .note = row->skip != SKIP_NOTHING ? validation_skip_name(row->skip) : row->notes[0],
-            .run_id = -1,
-        };
-        if (!isnan(m->iter_time_s)) {
-            record.quantity = "step_time_ms";
-            record.unit = "ms";
-            record.measured_value = m->iter_time_s * 1e3;
-            record.predicted_value = row->predicted_s * 1e3;
-            record.band_fraction = row->band.above;
-            record.band_below_fraction = row->band.below;
-            records[(*count)++] = record;
-        }
-        if (isnan(m->peak_mem_GiB)) continue;
-        record.quantity = "peak_memory_GiB";
-        record.unit = "GiB";
-        record.measured_value = m->peak_mem_GiB;
-        record.predicted_value = row->predicted_peak_GiB;
-        record.band_fraction = record.band_below_fraction = NAN;
-        if (row->skip == SKIP_NOTHING) {
-            record.role = row->memory_used ? "fitted" : "prediction";
-            if (row->reading >= READING_FULL_CARD) record.note = memory_reading_name(row->reading);
-        }
-        records[(*count)++] = record;
-    }
-    return records;
 }

@@ -116,8 +116,10 @@ void validation_destroy(struct validation *validation);
 /* Step times and peak memory as rows of the results database, in the validation's arena. */
 struct validation_record *validation_records(const struct validation *validation, int64_t *count);
 
-/* Fills case_row of all rows (validation_cases.c). */
+/* Fills case_row of all rows (validation_cases.c), then groups, text, multimodal, all and pairs
+ * (validation_summary.c). */
 void validation_find_cases(struct validation *v);
+void validation_summarise(struct validation *v);
 
 /* The same rows, predicted by what others tell: without the factors that rows of the same source
  * went into (the stack's stated causes stay), or as runs of a stack whose name nobody knows
