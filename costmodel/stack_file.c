@@ -6,38 +6,11 @@
 #include "costmodel/figure_sources.h"
 #include "sim/base/units.h"
 
+/* The table reads into the stack itself; times in us, GiB and MiB until in_seconds_and_bytes(). */
 struct stack_fields {
-    const char *name, *description, *base, *backend, *hardware, *recompute, *relative, *partition,
-        *pipeline_stack;
+    struct stack stack;
     const cJSON *words, *runs, *refines, *told_by, *factors, *sources, *keeps, *time_rows,
         *memory_rows, *kernel_traffic;
-    int64_t year, softmax_multiple;
-    bool sequence_parallel, context_heads, overlap_gradient_reduce, overlap_parameter_gather,
-        attention_fitted;
-    bool owner_broadcasts, master_weights, gpt_dropout, reduces_once, reduces_replicas_last,
-        gradient_buckets, whole_logits, divides_sends;
-    bool odd_vocabulary, pads_matmuls, dropout_apart, modulation_apart, branches_apart,
-        holds_tensor_overlap, overlap_tensor, packs_samples, offloads_to_fit;
-    int64_t packed_sample_tokens, zero_stage, blocking_launches_gpus;
-    double multimodal_band;
-    bool waits_for_sends, overlaps_interleaved_sends, one_place, simulated, unfused_encoder;
-    int recompute_style, tensor_traffic, casts, linear_gradients, unpads;
-    double kept_activations, update_bytes, logit_bytes, divided_logit_bytes;
-    double norm_traffic, norm_backward_traffic, softmax_traffic, elementwise_traffic,
-        rotary_traffic, loss_traffic, optimizer_traffic, fp16_optimizer_traffic;
-    double launch_gap_us, host_forward_us, host_backward_us, host_sharded_us,
-        host_divided_forward_us, host_divided_backward_us, host_fp8_us, host_frozen_us;
-    double attention_forward_time, attention_backward_time;
-    const char *attention_gpu, *host_gpu;
-    double tensor_hidden_fraction, tensor_overlap_fraction, context_hidden_fraction, gather_time,
-        overlap_cost, data_overlap_cost;
-    double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
-    double fp8_gradient_bytes, fp16_gradient_bytes, fp16_gradient_reduce_bytes,
-        fp16_accumulate_bytes_moved, fp32_accumulate_bytes_moved;
-    double gather_copy_bytes, reduce_copy_bytes, shard_list_us, gradient_passes;
-    bool placeholder_gradients, fp8_weights;
-    double fp8_gather_bytes, quantised_copy_bytes;
-    double reserved_fraction, context_GiB, communicator_MiB;
 };
 
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
@@ -48,7 +21,8 @@ static const char *const linear_gradients_names[] = { "fused", "split", "apart",
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
                                                      "core",  "projected", NULL };
 
-#define AT(member) offsetof(struct stack_fields, member)
+#define AT(member)   offsetof(struct stack_fields, stack.member)
+#define NODE(member) offsetof(struct stack_fields, member)
 static const struct field stack_rows[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
@@ -56,18 +30,18 @@ static const struct field stack_rows[] = {
       "the stack whose figures, causes and sources hold where this file states none; words, runs, "
       "refines, told_by and factors are each file's own",
       NULL },
-    { "words", FIELD_NODE, AT(words), 0, 0, "null", "",
+    { "words", FIELD_NODE, NODE(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "
       "parts; a year at its end: that one or a later one",
       NULL },
-    { "runs", FIELD_NODE, AT(runs), 0, 0, "null", "",
+    { "runs", FIELD_NODE, NODE(runs), 0, 0, "null", "",
       "measured runs of the same backend whose source and id hold one of these are of this one, "
       "whatever year or family they name",
       NULL },
-    { "refines", FIELD_NODE, AT(refines), 0, 0, "null", "",
+    { "refines", FIELD_NODE, NODE(refines), 0, 0, "null", "",
       "measured runs that would be of one of these stacks are of this one where told_by says so",
       NULL },
-    { "told_by", FIELD_NODE, AT(told_by), 0, 0, "null", "",
+    { "told_by", FIELD_NODE, NODE(told_by), 0, 0, "null", "",
       "what their model, source, precision or notes say then: one of these is enough; \"a & b\" is "
       "both, \"model:a\" of the model alone",
       NULL },
@@ -104,7 +78,7 @@ static const struct field stack_rows[] = {
       "of activation, residual and dropout", NULL },
     { "rotary_traffic", FIELD_DOUBLE, AT(rotary_traffic), 0.1, 100, "1", "", "of the rotary",
       NULL },
-    { "kernel_traffic", FIELD_NODE, AT(kernel_traffic), 0, 0, "null", "",
+    { "kernel_traffic", FIELD_NODE, NODE(kernel_traffic), 0, 0, "null", "",
       "of a norm, activation or rotary by what it computes: [forward, backward] of layer-norm, "
       "rms-norm, gelu, gelu-new, quick-gelu, swiglu, relu2, rotary, softmax, causal-softmax, "
       "dropped-causal-softmax (each as the one before where it is not stated); others as above",
@@ -116,21 +90,21 @@ static const struct field stack_rows[] = {
       "of the optimizer, casts and gradient norm included", NULL },
     { "fp16_optimizer_traffic", FIELD_DOUBLE, AT(fp16_optimizer_traffic), 0.1, 100, "null", "",
       "the same with fp16 matmuls, the loss scale's kernels too; null: as with bf16", NULL },
-    { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_us), 0, 1000, "null", "us",
+    { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_s), 0, 1000, "null", "us",
       "from kernel to kernel; null: the GPU profile's", NULL },
-    { "host_forward_us", FIELD_DOUBLE, AT(host_forward_us), 0, 1e6, "0", "us",
+    { "host_forward_us", FIELD_DOUBLE, AT(host_forward_s), 0, 1e6, "0", "us",
       "host time to launch the forward of one block: no block is faster", NULL },
-    { "host_backward_us", FIELD_DOUBLE, AT(host_backward_us), 0, 1e6, "0", "us",
+    { "host_backward_us", FIELD_DOUBLE, AT(host_backward_s), 0, 1e6, "0", "us",
       "the same of its backward", NULL },
-    { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_us), 0, 1e6, "0", "us",
+    { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_s), 0, 1e6, "0", "us",
       "what ZeRO-3's hooks on a block's modules add to either", NULL },
-    { "host_divided_forward_us", FIELD_DOUBLE, AT(host_divided_forward_us), 0, 1e6, "0", "us",
+    { "host_divided_forward_us", FIELD_DOUBLE, AT(host_divided_forward_s), 0, 1e6, "0", "us",
       "what tensor parallelism's dispatch adds to the forward", NULL },
-    { "host_divided_backward_us", FIELD_DOUBLE, AT(host_divided_backward_us), 0, 1e6, "0", "us",
+    { "host_divided_backward_us", FIELD_DOUBLE, AT(host_divided_backward_s), 0, 1e6, "0", "us",
       "the same of the backward", NULL },
-    { "host_fp8_us", FIELD_DOUBLE, AT(host_fp8_us), 0, 1e6, "0", "us",
+    { "host_fp8_us", FIELD_DOUBLE, AT(host_fp8_s), 0, 1e6, "0", "us",
       "what fp8 matmuls add to the forward", NULL },
-    { "host_frozen_us", FIELD_DOUBLE, AT(host_frozen_us), 0, 1e6, "0", "us",
+    { "host_frozen_us", FIELD_DOUBLE, AT(host_frozen_s), 0, 1e6, "0", "us",
       "what frozen weights take from the backward", NULL },
     { "host_gpu", FIELD_TEXT, AT(host_gpu), 0, 0, "\"\"", "",
       "what the names of the GPUs begin with that the host times hold for", NULL },
@@ -258,7 +232,7 @@ static const struct field stack_rows[] = {
       "times that a step reads or writes a rank's whole gradients besides, where they are reduced "
       "whole: to clear, scale and check them",
       NULL },
-    { "shard_list_us", FIELD_DOUBLE, AT(shard_list_us), 0, 1000, "0", "us",
+    { "shard_list_us", FIELD_DOUBLE, AT(shard_list_s), 0, 1000, "0", "us",
       "host time for each rank of each tensor that ZeRO-3 gathers or reduces as a list of shards",
       NULL },
     { "fp8_gradient_bytes", FIELD_DOUBLE, AT(fp8_gradient_bytes), 0, 64, "null", "bytes",
@@ -292,7 +266,7 @@ static const struct field stack_rows[] = {
       "the optimizer's state holds fp32 weights; false: bf16 weights are updated", NULL },
     { "kept_activations", FIELD_DOUBLE, AT(kept_activations), 0.1, 10, "1", "",
       "what a block keeps for its backward over what fused kernels keep", NULL },
-    { "keeps", FIELD_NODE, AT(keeps), 0, 0, "null", "",
+    { "keeps", FIELD_NODE, NODE(keeps), 0, 0, "null", "",
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
       "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys, fp32-residual, "
       "written-activation",
@@ -305,22 +279,23 @@ static const struct field stack_rows[] = {
       "the same where TP divides the vocabulary; null: as without", NULL },
     { "reserved_fraction", FIELD_DOUBLE, AT(reserved_fraction), 0, 1, "0.023", "",
       "what the allocator keeps over what it hands out", NULL },
-    { "context_GiB", FIELD_DOUBLE, AT(context_GiB), 0, 64, "null", "GiB",
+    { "context_GiB", FIELD_DOUBLE, AT(context_bytes), 0, 64, "null", "GiB",
       "CUDA context and library workspaces; null: the GPU's reserved_GiB", NULL },
-    { "communicator_MiB", FIELD_DOUBLE, AT(communicator_MiB), 0, 65536, "688", "MiB",
+    { "communicator_MiB", FIELD_DOUBLE, AT(communicator_bytes), 0, 65536, "688", "MiB",
       "buffers of one communicator of collectives", NULL },
-    { "time_rows", FIELD_NODE, AT(time_rows), 0, 0, "null", "",
+    { "time_rows", FIELD_NODE, NODE(time_rows), 0, 0, "null", "",
       "measured runs whose time a cause here was read from", NULL },
-    { "memory_rows", FIELD_NODE, AT(memory_rows), 0, 0, "null", "",
+    { "memory_rows", FIELD_NODE, NODE(memory_rows), 0, 0, "null", "",
       "measured runs whose memory a cause here was read from", NULL },
     { "pipeline_stack", FIELD_TEXT, AT(pipeline_stack), 0, 0, "null", "",
       "the stack that measured rows of it with a pipeline are of", NULL },
     { "relative", FIELD_TEXT, AT(relative), 0, 0, "null", "",
       "the stack whose factors hold while this one has none", NULL },
-    { "factors", FIELD_NODE, AT(factors), 0, 0, "null", "",
+    { "factors", FIELD_NODE, NODE(factors), 0, 0, "null", "",
       "what calibration left, by GPU family and precision", NULL },
-    { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
+    { "sources", FIELD_NODE, NODE(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
 };
+#undef NODE
 #undef AT
 const struct field_table stack_table = FIELD_TABLE("stack", "a software stack", stack_rows);
 
@@ -330,7 +305,6 @@ struct factor_fields {
     double kernel_time_factor, attention_time_factor, fit_error;
     const cJSON *calibrated_on, *calibrated_runs;
 };
-
 
 #define AT(member) offsetof(struct factor_fields, member)
 static const struct field factor_rows[] = {
@@ -565,113 +539,38 @@ static void read_causes(const struct json *json, const cJSON *sources, struct ar
     }
 }
 
+static void scale(double *const *members, double by) {
+    for (; *members != NULL; members++)
+        **members *= by;
+}
+
+static void in_seconds_and_bytes(struct stack *s) {
+    scale((double *const[]){ &s->launch_gap_s, &s->host_forward_s, &s->host_backward_s,
+                             &s->host_sharded_s, &s->host_divided_forward_s,
+                             &s->host_divided_backward_s, &s->host_fp8_s, &s->host_frozen_s,
+                             &s->shard_list_s, NULL },
+          1e-6);
+    s->context_bytes *= BYTES_PER_GiB;
+    s->communicator_bytes *= BYTES_PER_MiB;
+}
+
+/* Figures that stand for others where the file does not state those. */
+static void fill_in(struct stack *s) {
+    if (isnan(s->norm_backward_traffic)) s->norm_backward_traffic = s->norm_traffic;
+    if (isnan(s->softmax_traffic)) s->softmax_traffic = s->elementwise_traffic;
+    if (isnan(s->fp16_optimizer_traffic)) s->fp16_optimizer_traffic = s->optimizer_traffic;
+    if (isnan(s->divided_logit_bytes)) s->divided_logit_bytes = s->logit_bytes;
+}
+
 bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
                 struct error *err) {
-    struct stack_fields f;
+    struct stack_fields f = { 0 };
     if (!field_table_read(&stack_table, json, json_root(json), &f, arena, err) ||
         !stack_check_sources(json, f.sources, err))
         return false;
-    *out = (struct stack){
-        .name = f.name,
-        .description = f.description,
-        .year = f.year,
-        .backend = f.backend,
-        .hardware = f.hardware,
-        .recompute = f.recompute,
-        .zero_stage = f.zero_stage,
-        .partition = f.partition,
-        .base = f.base,
-        .relative = f.relative,
-        .pipeline_stack = f.pipeline_stack,
-        .recompute_style = (enum stack_recompute)f.recompute_style,
-        .sequence_parallel = f.sequence_parallel,
-        .context_heads = f.context_heads,
-        .gpt_dropout = f.gpt_dropout,
-        .overlap_gradient_reduce = f.overlap_gradient_reduce,
-        .overlap_parameter_gather = f.overlap_parameter_gather,
-        .norm_traffic = f.norm_traffic,
-        .norm_backward_traffic =
-            isnan(f.norm_backward_traffic) ? f.norm_traffic : f.norm_backward_traffic,
-        .elementwise_traffic = f.elementwise_traffic,
-        .softmax_traffic = isnan(f.softmax_traffic) ? f.elementwise_traffic : f.softmax_traffic,
-        .rotary_traffic = f.rotary_traffic,
-        .loss_traffic = f.loss_traffic,
-        .optimizer_traffic = f.optimizer_traffic,
-        .fp16_optimizer_traffic =
-            isnan(f.fp16_optimizer_traffic) ? f.optimizer_traffic : f.fp16_optimizer_traffic,
-        .launch_gap_s = f.launch_gap_us / 1e6,
-        .host_forward_s = f.host_forward_us / 1e6,
-        .host_backward_s = f.host_backward_us / 1e6,
-        .host_sharded_s = f.host_sharded_us / 1e6,
-        .host_divided_forward_s = f.host_divided_forward_us / 1e6,
-        .host_divided_backward_s = f.host_divided_backward_us / 1e6,
-        .host_fp8_s = f.host_fp8_us / 1e6,
-        .host_frozen_s = f.host_frozen_us / 1e6,
-        .attention_forward_time = f.attention_forward_time,
-        .attention_backward_time = f.attention_backward_time,
-        .attention_gpu = f.attention_gpu,
-        .host_gpu = f.host_gpu,
-        .multimodal_band = f.multimodal_band,
-        .one_place = f.one_place,
-        .simulated = f.simulated,
-        .attention_fitted = f.attention_fitted,
-        .tensor_traffic = (enum stack_tensor_traffic)f.tensor_traffic,
-        .casts = (enum stack_casts)f.casts,
-        .linear_gradients = (enum stack_linear_gradients)f.linear_gradients,
-        .unpads = (enum stack_unpads)f.unpads,
-        .softmax_multiple = f.softmax_multiple,
-        .reduces_once = f.reduces_once,
-        .gradient_buckets = f.gradient_buckets,
-        .reduces_replicas_last = f.reduces_replicas_last,
-        .whole_logits = f.whole_logits,
-        .odd_vocabulary = f.odd_vocabulary,
-        .pads_matmuls = f.pads_matmuls,
-        .holds_tensor_overlap = f.holds_tensor_overlap,
-        .overlap_tensor = f.overlap_tensor,
-        .packed_sample_tokens = f.packed_sample_tokens,
-        .packs_samples = f.packs_samples,
-        .offloads_to_fit = f.offloads_to_fit,
-        .unfused_encoder = f.unfused_encoder,
-        .dropout_apart = f.dropout_apart,
-        .modulation_apart = f.modulation_apart,
-        .branches_apart = f.branches_apart,
-        .divides_sends = f.divides_sends,
-        .waits_for_sends = f.waits_for_sends,
-        .blocking_launches_gpus = f.blocking_launches_gpus,
-        .overlaps_interleaved_sends = f.overlaps_interleaved_sends,
-        .tensor_hidden_fraction = f.tensor_hidden_fraction,
-        .tensor_overlap_fraction = f.tensor_overlap_fraction,
-        .context_hidden_fraction = f.context_hidden_fraction,
-        .gather_time = f.gather_time,
-        .overlap_cost = f.overlap_cost,
-        .data_overlap_cost = f.data_overlap_cost,
-        .owner_broadcasts = f.owner_broadcasts,
-        .gradient_bytes = f.gradient_bytes,
-        .gradient_reduce_bytes = f.gradient_reduce_bytes,
-        .accumulate_bytes_moved = f.accumulate_bytes_moved,
-        .gather_copy_bytes = f.gather_copy_bytes,
-        .reduce_copy_bytes = f.reduce_copy_bytes,
-        .shard_list_s = f.shard_list_us / 1e6,
-        .gradient_passes = f.gradient_passes,
-        .state_bytes = f.state_bytes,
-        .fp8_gradient_bytes = f.fp8_gradient_bytes,
-        .fp16_gradient_bytes = f.fp16_gradient_bytes,
-        .fp16_gradient_reduce_bytes = f.fp16_gradient_reduce_bytes,
-        .fp16_accumulate_bytes_moved = f.fp16_accumulate_bytes_moved,
-        .fp32_accumulate_bytes_moved = f.fp32_accumulate_bytes_moved,
-        .fp8_gather_bytes = f.fp8_gather_bytes,
-        .quantised_copy_bytes = f.quantised_copy_bytes,
-        .placeholder_gradients = f.placeholder_gradients,
-        .fp8_weights = f.fp8_weights,
-        .master_weights = f.master_weights,
-        .kept_activations = f.kept_activations,
-        .update_bytes = f.update_bytes,
-        .logit_bytes = f.logit_bytes,
-        .divided_logit_bytes = isnan(f.divided_logit_bytes) ? f.logit_bytes : f.divided_logit_bytes,
-        .reserved_fraction = f.reserved_fraction,
-        .context_bytes = f.context_GiB * BYTES_PER_GiB,
-        .communicator_bytes = f.communicator_MiB * BYTES_PER_MiB,
-    };
+    in_seconds_and_bytes(&f.stack);
+    fill_in(&f.stack);
+    *out = f.stack;
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
            read_texts(json, f.runs, arena, &out->runs, err) &&
