@@ -1,4 +1,4 @@
-/* cost_model_load.c - a cost model from its files: the GPU, its curves, the fabric and the bands. */
+/* cost_model_load.c - a cost model from its files: GPU, curves, fabric and bands. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -126,8 +126,7 @@ static const struct field matmul_rows[] = {
     MATMUL_TABLE_ROWS,
 };
 static const struct field variant_matmul_rows[] = {
-    { "precision", FIELD_CHOICE, M(precision), 0, 0, NULL, "", "of the operands",
-      precision_names },
+    { "precision", FIELD_CHOICE, M(precision), 0, 0, NULL, "", "of the operands", precision_names },
     { "pass", FIELD_CHOICE, M(pass), 0, 0, NULL, "", "whose layout was measured",
       efficiency_pass_names },
     MATMUL_FORM_ROWS,

@@ -62,15 +62,17 @@ static_assert(sizeof pass_names / sizeof pass_names[0] == PASS_COUNT, "a name pe
 
 const char *const precision_names[] = {
     [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16", [PRECISION_FP8] = "fp8",
-    [PRECISION_FP4] = "fp4",   [PRECISION_FP32] = "fp32", [PRECISION_COUNT] = NULL,
+    [PRECISION_FP4] = "fp4",   [PRECISION_FP32] = "fp32", NULL,
 };
-static const double bytes_of_precision[PRECISION_COUNT] = {
-    [PRECISION_BF16] = 2,
-    [PRECISION_FP16] = 2,
-    [PRECISION_FP8] = 1,
-    [PRECISION_FP4] = 0.5 + 1.0 / 16,
+static_assert(sizeof precision_names / sizeof precision_names[0] == PRECISION_COUNT + 1,
+              "a name per precision");
+static const double bytes_of_precision[] = {
+    [PRECISION_BF16] = 2, [PRECISION_FP16] = 2,
+    [PRECISION_FP8] = 1,  [PRECISION_FP4] = 0.5 + 1.0 / 16,
     [PRECISION_FP32] = 4,
 };
+static_assert(sizeof bytes_of_precision / sizeof bytes_of_precision[0] == PRECISION_COUNT,
+              "bytes per precision");
 
 const char *const fp8_recipe_names[] = {
     [FP8_RECIPE_USUAL] = "usual",

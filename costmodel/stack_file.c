@@ -539,19 +539,16 @@ static void read_causes(const struct json *json, const cJSON *sources, struct ar
     }
 }
 
-static void scale(double *const *members, double by) {
-    for (; *members != NULL; members++)
-        **members *= by;
-}
-
-static void in_seconds_and_bytes(struct stack *s) {
-    scale((double *const[]){ &s->launch_gap_s, &s->host_forward_s, &s->host_backward_s,
-                             &s->host_sharded_s, &s->host_divided_forward_s,
-                             &s->host_divided_backward_s, &s->host_fp8_s, &s->host_frozen_s,
-                             &s->shard_list_s, NULL },
-          1e-6);
-    s->context_bytes *= BYTES_PER_GiB;
-    s->communicator_bytes *= BYTES_PER_MiB;
+/* By the unit that its row states. */
+static void in_seconds_and_bytes(struct stack_fields *f) {
+    for (size_t i = 0; i < stack_table.count; i++) {
+        const struct field *field = &stack_table.fields[i];
+        if (field->type != FIELD_DOUBLE) continue;
+        double *figure = (double *)((char *)f + field->offset);
+        if (strcmp(field->unit, "us") == 0) *figure /= 1e6;
+        if (strcmp(field->unit, "GiB") == 0) *figure *= BYTES_PER_GiB;
+        if (strcmp(field->unit, "MiB") == 0) *figure *= BYTES_PER_MiB;
+    }
 }
 
 /* Figures that stand for others where the file does not state those. */
@@ -568,7 +565,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
     if (!field_table_read(&stack_table, json, json_root(json), &f, arena, err) ||
         !stack_check_sources(json, f.sources, err))
         return false;
-    in_seconds_and_bytes(&f.stack);
+    in_seconds_and_bytes(&f);
     fill_in(&f.stack);
     *out = f.stack;
     read_causes(json, f.sources, arena, out);

@@ -23,10 +23,10 @@ struct bands_fields {
 static const struct field bands_rows[] = {
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     WIDTH("calibrated_inside", calibrated_inside,
-          "stacks calibrated on the GPU, operators inside the measured range"),
-    WIDTH("calibrated_outside", calibrated_outside, "the same, some operator outside"),
+          "stacks calibrated on the GPU, steps inside the measured range"),
+    WIDTH("calibrated_outside", calibrated_outside, "the same, more than a tenth outside"),
     WIDTH("relative_inside", relative_inside, "stacks that take another's factors, or none"),
-    WIDTH("relative_outside", relative_outside, "the same, some operator outside"),
+    WIDTH("relative_outside", relative_outside, "the same, more than a tenth outside"),
     RATIO("multimodal_low", multimodal_low,
           "models that write text behind encoders of images: a tenth of their runs took no more "
           "than this over the prediction"),
@@ -74,8 +74,8 @@ static const struct field band_rows[] = {
     { "stack", FIELD_TEXT, AT(stack), 0, 0, NULL, "", "its name", NULL },
     { "gpu", FIELD_TEXT, AT(gpu), 0, 0, NULL, "", "what the names of its hardware begin with",
       NULL },
-    WIDTH("inside", inside, "operators inside the measured range"),
-    WIDTH("outside", outside, "some operator outside"),
+    WIDTH("inside", inside, "steps inside the measured range"),
+    WIDTH("outside", outside, "more than a tenth outside"),
     { "rows", FIELD_COUNT, AT(rows), 1, 1e6, NULL, "", "held-back rows of it", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, "null", "", "where these rows come from", NULL },
 };

@@ -91,10 +91,10 @@ struct price_record {
     const char *layer_kind, *operator, * kind, *pass, *shape;
     double calls_per_step, rank_fraction;
     double flop, memory_bytes, network_bytes;
-    double price_s, launch_s, efficiency_fraction;
+    double price_s, launch_s, efficiency_fraction; /* NaN: launch waits */
     const char *bound, *source;
     bool inside_range;
-    double band_fraction;
+    double band_fraction; /* NaN: not known */
 };
 
 struct span_record {

@@ -315,7 +315,7 @@ bool report_answer(const struct report *r) {
             report_percent(r, plot_part_ms(best, most) / best->step_time_mean_ms));
     fprintf(out, "The band holds 80 %% of the measured runs that nothing was fitted on%s.</p>\n",
             best->inside_range == 0
-                ? "; more than a tenth of it is priced <b>outside the measured range</b>, see below"
+                ? "; some operators are priced <b>outside the measured range</b>, see below"
                 : "");
     write_left_out(r);
     write_step_samples(r);

@@ -236,8 +236,9 @@ bool report_run(struct report *r, int64_t index) {
             report_number(r, (double)run->sample_count, 0));
     if (index != r->best) report_figures(r, run);
     if (run->inside_range == 0)
-        fputs("<p>More than a tenth of the step is of shapes that were not measured on this GPU. The "
-              "table of operators says which.</p>\n",
+        fputs("<p>Some operators have shapes that were not measured on this GPU. The table of "
+              "operators "
+              "says which.</p>\n",
               r->out);
     /* The whole name of a sweep's run is longer than a picture is wide. */
     struct run_record named = *run;

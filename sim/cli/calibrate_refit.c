@@ -1,13 +1,15 @@
-/* calibrate_refit.c - each fit of the project over its own file, in the order in which one goes into
- * the next: curves, factors of stacks, bands. */
+/* calibrate_refit.c - each fit of the project over its own file, as one goes into the next: curves,
+ * factors of stacks, bands. */
 #include "sim/cli/calibrate_refit.h"
 
-#include <string.h>
 #include <unistd.h>
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/interconnect.h"
+#include "sim/cli/calibrate_bands.h"
 #include "sim/cli/calibrate_profile.h"
 #include "sim/cli/calibrate_steps.h"
+#include "sim/cli/validation_page.h"
+#include "sim/study/measured/measured_run.h"
 
 /* The answer of one fit among those of the others; without --json there is none. */
 static void add(cJSON *list, cJSON *answer) {
@@ -40,8 +42,21 @@ static int refit_fabrics(struct cli *cli, cJSON *answers) {
     return EXIT_DONE;
 }
 
+/* What cannot be read is told before anything is written. */
+static bool check_rows(struct cli *cli, const char *steps, struct error *err) {
+    const char *const *paths;
+    int64_t count;
+    struct measured_runs runs;
+    if (!measured_runs_read(cli->arena, steps, &runs, err) ||
+        !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &count, err))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (!measured_runs_read(cli->arena, paths[i], &runs, err)) return false;
+    return true;
+}
+
 /* Answers go into `object` under these names. */
-static int refit(struct cli *cli, bool profiles, cJSON *object) {
+static int refit(struct cli *cli, bool profiles, const char *rows, cJSON *object) {
     const char *directory = cli->scenario_options.directory;
     int code = EXIT_DONE;
     if (profiles) {
@@ -50,9 +65,8 @@ static int refit(struct cli *cli, bool profiles, cJSON *object) {
         if (code != EXIT_DONE) return code;
     }
     cJSON *steps = NULL, *bands = NULL;
-    code = calibrate_steps(
-        cli, arena_format(cli->arena, "%s/../calibrate/measured/steps.csv", directory), NULL,
-        arena_format(cli->arena, "%s/stacks", directory), true, &steps);
+    code = calibrate_steps(cli, rows, NULL, arena_format(cli->arena, "%s/stacks", directory), true,
+                           &steps);
     if (steps != NULL) cJSON_AddItemToObject(object, "steps", steps);
     if (code != EXIT_DONE) return code;
     code =
@@ -71,8 +85,10 @@ int calibrate_refit(struct cli *cli, bool profiles) {
         error_hint(&err, "--scenarios names the scenarios folder of a copy of the repository");
         return cli_error(&err);
     }
+    const char *rows = arena_format(cli->arena, "%s/steps.csv", measured);
+    if (!check_rows(cli, rows, &err)) return cli_error(&err);
     cJSON *object = cJSON_CreateObject();
-    const int code = refit(cli, profiles, object);
+    const int code = refit(cli, profiles, rows, object);
     if (code == EXIT_DONE && cli->common.json)
         cli_print_json(object);
     else

@@ -1,4 +1,4 @@
-/* calibrate_refit.h - `calibrate refit`: all that the project fitted, from its measurements anew. */
+/* calibrate_refit.h - `calibrate refit`: what the project fitted, from its measurements anew. */
 #ifndef BALLAST_SIM_CLI_CALIBRATE_REFIT_H
 #define BALLAST_SIM_CLI_CALIBRATE_REFIT_H
 

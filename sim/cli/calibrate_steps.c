@@ -8,11 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "calibrate/fit/calibrate.h"
-#include "costmodel/step_band.h"
 #include "sim/base/output_draft.h"
-#include "sim/cli/validation_page.h"
 #include "sim/study/measured/stack_fit.h"
-#include "sim/study/measured/validation.h"
 
 static const char *const *split_ids(struct arena *arena, const char *text) {
     if (text == NULL) return NULL;
@@ -48,7 +45,7 @@ static cJSON *factor_json(const struct stack_factor *f, bool attention) {
     return o;
 }
 
-static bool write_document(const cJSON *document, const char *path, struct error *err) {
+bool calibrate_write_document(const cJSON *document, const char *path, struct error *err) {
     char *text = calibrate_curves_text(document);
     struct output_draft draft;
     FILE *file = output_draft_stream(&draft, path, err);
@@ -117,7 +114,7 @@ static bool write_stack(struct cli *cli, const struct stack_fit *fit, const stru
         cJSON_ReplaceItemInObjectCaseSensitive(root, "factors", factors);
     else
         cJSON_AddItemToObject(root, "factors", factors);
-    const bool ok = write_document(root, to, err);
+    const bool ok = calibrate_write_document(root, to, err);
     cJSON_Delete(root);
     return ok;
 }
@@ -280,133 +277,4 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
     print_files(paths);
     if (!whole) print_band_notes(fit);
     return EXIT_DONE;
-}
-
-/* ---- bands ---- */
-
-/* What no prediction could be read with afterwards is refused before it is written. */
-static bool check_bands(struct arena *arena, const cJSON *bands, struct error *err) {
-    char *text = cJSON_PrintUnformatted(bands);
-    struct json *json = json_parse("bands", text, strlen(text), err);
-    struct error cause = { 0 };
-    struct step_bands read;
-    const bool ok = json != NULL && step_bands_read(arena, json, &read, &cause);
-    if (json != NULL && !ok) {
-        const char *why = strstr(cause.text, "error: /");
-        why = why != NULL ? why + strlen("error: /")
-                          : cause.text; /* "relative_inside: must be ..." */
-        error_set(err, "these rows make no bands: %.*s", (int)strcspn(why, "\n"), why);
-        error_hint(err,
-                   "iter_time_s is seconds of an optimizer step; `ballast validate` shows each "
-                   "row beside its prediction");
-    }
-    json_destroy(json);
-    cJSON_free(text);
-    return ok;
-}
-
-/* `before`: the file whose widths stay where rows are few; NULL: none. */
-static void print_bands(const struct bands_report *report, int64_t rows_with_step, int64_t all_rows,
-                        const char *before, const char *output) {
-    static const char *const classes[BAND_CLASS_COUNT] = {
-        [BAND_CALIBRATED] = "calibrated on the GPU",
-        [BAND_RELATIVE] = "without its source's factors",
-        [BAND_UNKNOWN] = "unknown by name",
-        [BAND_MULTIMODAL] = "text behind encoders of images",
-        [BAND_ENCODERS] = "encoders alone, diffusion",
-    };
-    printf(
-        "%lld of %lld rows have a step time and could be simulated (ballast validate says of each "
-        "why not).\n",
-        (long long)rows_with_step, (long long)all_rows);
-    puts("Rows that nothing was fitted on, in percent. The band of each comes from other sources' "
-         "rows alone, and so\ndoes what prices it, but for the factor of a calibrated stack.\n");
-    printf("  %-30s %5s %8s %8s %8s %16s\n", "stack", "rows", "mean", "signed", "in band",
-           "half are within");
-    for (int c = 0; c < BAND_CLASS_COUNT; c++)
-        if (report->of[c].rows == 0)
-            printf("  %-30s %5d %8s %8s %8s %16s\n", classes[c], 0, "-", "-", "-", "-");
-        else if (isnan(report->of[c].median_half_width))
-            printf("  %-30s %5ld %s %s %8s %16s\n", classes[c], (long)report->of[c].rows,
-                   cli_cell(100 * report->of[c].mean_abs, 8, 1, false).text,
-                   cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text, "-", "-");
-        else
-            printf("  %-30s %5ld %s %s %8.0f %s\n", classes[c], (long)report->of[c].rows,
-                   cli_cell(100 * report->of[c].mean_abs, 8, 1, false).text,
-                   cli_cell(100 * report->of[c].mean_signed, 8, 1, true).text,
-                   100 * report->of[c].coverage,
-                   cli_cell(100 * report->of[c].median_half_width, 16, 1, false).text);
-    const char *gap = "\n";
-    for (int c = 0; c < BAND_CLASS_COUNT; c++) {
-        if (report->of[c].rows >= BAND_ROWS_LEAST) continue;
-        printf("%s%s: of fewer than %d rows, so ", gap, classes[c], BAND_ROWS_LEAST);
-        if (before != NULL)
-            printf("widths and factors stay as in %s\n", before);
-        else
-            printf("widths and factors are theirs and no more\n");
-        gap = "";
-    }
-    if (output != NULL)
-        printf("\nwritten: %s\n", output);
-    else
-        puts("\nnothing was written: name the bands file with -o FILE");
-}
-
-/* The bands that the rows are read beside; *out stays NULL where the folder has none. */
-static bool load_bands_before(struct cli *cli, struct json **out, struct error *err) {
-    const char *path = arena_format(cli->arena, "%s/bands.json", cli->scenario_options.directory);
-    if (access(path, F_OK) != 0) return true;
-    *out = json_load(path, err);
-    return *out != NULL;
-}
-
-int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
-                    const char *output, cJSON **json) {
-    struct error err = { 0 };
-    const bool own_rows =
-        path_count > 0; /* else the file is made anew, of the shipped rows alone */
-    if (output != NULL && !error_check_output(&err, output)) return cli_error(&err);
-    if (output != NULL &&
-        !error_check_output_apart(&err, output, "rows are read", paths, path_count))
-        return cli_error(&err);
-    if (path_count == 0 &&
-        !validation_shipped_rows(cli, ROWS_DEVELOPMENT, &paths, &path_count, &err))
-        return cli_error(&err);
-    struct json *before = NULL;
-    if (own_rows && !load_bands_before(cli, &before, &err)) return cli_error(&err);
-    struct progress progress = cli_progress(cli, "simulating", "rows");
-    struct validation *v = validation_run(&cli->scenario_options, paths, path_count,
-                                          cli_progress_update, &progress, &err);
-    cli_progress_end(&progress);
-    struct validation *no_factors = NULL, *no_name = NULL;
-    if (v != NULL)
-        no_factors = validation_run_held_out(&cli->scenario_options, paths, path_count,
-                                             HOLD_OUT_SOURCE, &err);
-    if (no_factors != NULL)
-        no_name =
-            validation_run_held_out(&cli->scenario_options, paths, path_count, HOLD_OUT_NAME, &err);
-    struct bands_report report = { 0 };
-    bool ok = no_name != NULL;
-    if (ok && !validation_holds_back(v))
-        ok = error_set(&err,
-                       "no row was simulated that nothing was fitted on: there is no residual");
-    if (ok) {
-        cJSON *bands = validation_bands(v, no_factors, no_name, &report);
-        ok = check_bands(cli->arena, bands, &err);
-        if (ok && before != NULL) validation_bands_keep(bands, json_root(before), v, &report);
-        ok = ok && (output == NULL || write_document(bands, output, &err));
-        if (ok && cli->common.json)
-            cli_give_json(bands, json);
-        else {
-            cJSON_Delete(bands);
-            if (ok)
-                print_bands(&report, v->all.time.count + v->all.calibrated, v->all.rows,
-                            before != NULL ? json_name(before) : NULL, output);
-        }
-    }
-    validation_destroy(v);
-    validation_destroy(no_factors);
-    validation_destroy(no_name);
-    json_destroy(before);
-    return ok ? EXIT_DONE : cli_error(&err);
 }

@@ -11,9 +11,7 @@
 int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory,
                     bool whole, cJSON **json);
 
-/* `calibrate bands`: bands.json from the rows of these files (none: the shipped ones) that nothing
- * was fitted on. NULL: nothing is written. */
-int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_count,
-                    const char *output, cJSON **json);
+/* As the project's own files are laid out; whole or not at all. */
+bool calibrate_write_document(const cJSON *document, const char *path, struct error *err);
 
 #endif

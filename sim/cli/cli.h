@@ -67,6 +67,7 @@ bool cli_refuse_overrides(const struct cli *cli, const char *what, struct error 
 bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank, struct error *err);
 /* Prints and deletes. */
 void cli_print_json(cJSON *object);
+void cli_add_number(cJSON *object, const char *key, double value); /* NaN: null */
 /* To who asked for it (json not NULL; to be freed), else as above. */
 void cli_give_json(cJSON *object, cJSON **json);
 /* Makes it unless it is there; `made` (may be NULL): it was not. */

@@ -16,6 +16,7 @@
 #include "sim/base/field.h"
 #include "sim/base/file_read.h"
 #include "sim/base/json.h"
+#include "sim/cli/calibrate_bands.h"
 #include "sim/cli/calibrate_profile.h"
 #include "sim/cli/calibrate_refit.h"
 #include "sim/cli/calibrate_steps.h"
@@ -293,6 +294,10 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         error_set(&err, "%s belongs to fit --steps ROWS.csv", o->whole ? "--whole" : "--rows");
         return cli_error(&err);
     }
+    if (o->profiles) {
+        error_set(&err, "--profiles belongs to refit; fit --gpu NAME fits one");
+        return cli_error(&err);
+    }
     if ((o->gpu == NULL) == (o->fabric == NULL)) {
         error_set(&err, "name either the profile to fit with --gpu NAME, or a fabric with --fabric "
                         "NAME, or measured runs with --steps");
@@ -546,15 +551,35 @@ static int bands(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- refit ---- */
 
+/* What it reads and writes is fixed. */
+static const char *option_beside_refit(const struct calibrate_cli_options *o) {
+    const struct {
+        bool given;
+        const char *name;
+    } others[] = {
+        { o->output != NULL, "output" },
+        { o->gpu != NULL, "gpu" },
+        { o->fabric != NULL, "fabric" },
+        { o->measured != NULL, "measured" },
+        { o->profile != NULL, "profile" },
+        { o->interconnect != NULL, "interconnect" },
+        { o->steps != NULL, "steps" },
+        { o->rows != NULL, "rows" },
+        { o->op >= 0, "op" },
+        { o->quick, "quick" },
+        { o->whole, "whole" },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i].given) return others[i].name;
+    return NULL;
+}
+
 static int refit(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
-    const char *option = o->steps != NULL    ? "steps"
-                         : o->rows != NULL   ? "rows"
-                         : o->output != NULL ? "output"
-                                             : NULL;
+    const char *option = option_beside_refit(o);
     if (option == NULL && cli->arguments.count == 1) return calibrate_refit(cli, o->profiles);
     if (option != NULL)
-        error_set(&err, "--%s does not go with refit, which writes over the scenarios folder's own",
+        error_set(&err, "--%s does not go with refit, which fits the scenarios folder's own files",
                   option);
     else
         error_set(&err, "refit takes no files: it reads calibrate/measured");
@@ -566,8 +591,8 @@ static const struct action {
     const char *name;
     int (*run)(struct cli *cli, const struct calibrate_cli_options *options);
 } actions[] = {
-    { "bands", bands }, { "bench", bench }, { "check", check }, { "fit", fit }, { "import", import },
-    { "refit", refit },
+    { "bands", bands }, { "bench", bench },   { "check", check },
+    { "fit", fit },     { "import", import }, { "refit", refit },
 };
 enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
@@ -582,7 +607,8 @@ static int run(struct cli *cli, void *options) {
         if (strcmp(actions[a].name, name) == 0) return actions[a].run(cli, options);
     struct error err = { 0 };
     const char *near = nearest_name(name, ACTION_COUNT, action_name, NULL);
-    error_set(&err, "calibrate does not know \"%s\": bands, bench, check, fit, import or refit", name);
+    error_set(&err, "calibrate does not know \"%s\": bands, bench, check, fit, import or refit",
+              name);
     if (near != NULL) error_hint(&err, "did you mean \"%s\"?", near);
     return cli_error(&err);
 }

@@ -88,8 +88,8 @@ static void print_prices(const struct explanation *x, struct arena *arena) {
         printf("  %-*s %-*s %-*s %8.2f %5.0f %9.1f %-7s %5s %4s %4s  %s%s%s%s\n", layer,
                p->layer_kind, operator, p->operator, pass, p->pass,
                p->price_s * p->calls_per_step * 1e3, p->calls_per_step, p->price_s * 1e6, p->bound,
-               percent_cell(p->efficiency_fraction).text, percent_cell(p->band_fraction).text, source,
-               strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape,
+               percent_cell(p->efficiency_fraction).text, percent_cell(p->band_fraction).text,
+               source, strlen(p->shape) > SHAPE_WIDTH ? "\n      " : "", p->shape,
                p->network_bytes > 0 ? " " : "", p->network_bytes > 0 ? p->kind : "");
     }
     if (x->price_count == 0) {
@@ -179,13 +179,6 @@ static void print_next(const struct explanation *x) {
                x->advice[i].text);
 }
 
-static void add_fraction(cJSON *o, const char *key, double fraction) {
-    if (isnan(fraction))
-        cJSON_AddNullToObject(o, key);
-    else
-        cJSON_AddNumberToObject(o, key, fraction);
-}
-
 static cJSON *to_json(const struct explanation *x) {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddNumberToObject(o, "tiles_per_micro_batch", x->tiles_per_micro_batch);
@@ -221,11 +214,11 @@ static cJSON *to_json(const struct explanation *x) {
         cJSON_AddNumberToObject(row, "network_bytes", p->network_bytes);
         cJSON_AddNumberToObject(row, "price_us", p->price_s * 1e6);
         cJSON_AddNumberToObject(row, "launch_us", p->launch_s * 1e6);
-        add_fraction(row, "efficiency_fraction", p->efficiency_fraction);
+        cli_add_number(row, "efficiency_fraction", p->efficiency_fraction);
         cJSON_AddStringToObject(row, "bound", p->bound);
         cJSON_AddStringToObject(row, "source", p->source);
         cJSON_AddBoolToObject(row, "inside_range", p->inside_range);
-        add_fraction(row, "band_fraction", p->band_fraction);
+        cli_add_number(row, "band_fraction", p->band_fraction);
         cJSON_AddItemToArray(prices, row);
     }
     static const char *const groups[STEP_GROUP_COUNT] = {

@@ -258,13 +258,6 @@ static void add_texts(cJSON *o, const char *key, const char *const *texts, int64
         cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
 }
 
-static void add_number(cJSON *o, const char *key, double value) {
-    if (isnan(value))
-        cJSON_AddNullToObject(o, key);
-    else
-        cJSON_AddNumberToObject(o, key, value);
-}
-
 static cJSON *row_json(const struct planning *p, const struct planning_row *row) {
     static const char *const groups[] = { "own", "partition", "recompute" };
     cJSON *o = cJSON_CreateObject();
@@ -283,10 +276,10 @@ static cJSON *row_json(const struct planning *p, const struct planning_row *row)
     add_values(o, "device_GiB_by_stage", row->bytes, p->stage_count, 1 / BYTES_PER_GiB);
     add_values(o, "worst_case_device_GiB_by_stage", row->worst_bytes, p->stage_count,
                1 / BYTES_PER_GiB);
-    add_number(o, "training_GiB", row->training_bytes / BYTES_PER_GiB);
+    cli_add_number(o, "training_GiB", row->training_bytes / BYTES_PER_GiB);
     cJSON_AddBoolToObject(o, "fits", row->verdict != VERDICT_OUT_OF_MEMORY);
     cJSON_AddStringToObject(o, "verdict", verdict_name(row->verdict));
-    add_number(o, "step_time_mean_ms", row->step_seconds * 1e3);
+    cli_add_number(o, "step_time_mean_ms", row->step_seconds * 1e3);
     cJSON_AddNumberToObject(o, "sent_MiB", row->sent_bytes / BYTES_PER_MiB);
     cJSON_AddNumberToObject(o, "iteration_ms", row->seconds * 1e3);
     if (isfinite(row->distance_fraction))

@@ -32,13 +32,6 @@ static const struct option options_table[] = {
       "of --pictures; default png", format_names, 0, 0 },
 };
 
-static void add_number_or_null(cJSON *o, const char *key, double value) {
-    if (isnan(value))
-        cJSON_AddNullToObject(o, key);
-    else
-        cJSON_AddNumberToObject(o, key, value);
-}
-
 static void add_inputs(cJSON *row, const struct paper_input *const *inputs) {
     cJSON *list = cJSON_AddArrayToObject(row, "inputs");
     for (int64_t k = 0; inputs[k] != NULL; k++) {
@@ -61,7 +54,7 @@ static void add_sensitivity(cJSON *row, const struct reproduction_value *v) {
         cJSON_AddStringToObject(input, "input", s->input);
         cJSON_AddStringToObject(input, "change", s->change);
         cJSON_AddNumberToObject(input, "effect_fraction", s->effect_fraction);
-        add_number_or_null(input, "needed_factor", s->needed_factor);
+        cli_add_number(input, "needed_factor", s->needed_factor);
         cJSON_AddItemToArray(list, input);
     }
 }
@@ -104,12 +97,12 @@ static cJSON *to_json(const struct cli *cli, const struct reproduction *r) {
         cJSON_AddBoolToObject(row, "main", v->main);
         cJSON_AddStringToObject(row, "quantity", v->quantity);
         cJSON_AddStringToObject(row, "unit", v->unit);
-        add_number_or_null(row, "paper", v->paper);
-        add_number_or_null(row, "simulated", v->simulated);
+        cli_add_number(row, "paper", v->paper);
+        cli_add_number(row, "simulated", v->simulated);
         if (v->measured) cJSON_AddBoolToObject(row, "measured", true);
-        add_number_or_null(row, "relative_error", v->relative_error);
-        add_number_or_null(row, "band_fraction", v->band.above);
-        add_number_or_null(row, "band_below_fraction", v->band.below);
+        cli_add_number(row, "relative_error", v->relative_error);
+        cli_add_number(row, "band_fraction", v->band.above);
+        cli_add_number(row, "band_below_fraction", v->band.below);
         cJSON_AddBoolToObject(row, "calibrated_on", v->calibrated_on);
         add_inputs(row, v->inputs);
         cJSON *assumptions = cJSON_AddArrayToObject(row, "assumptions");

@@ -27,19 +27,12 @@ static const struct option options_table[] = {
 
 /* ---- JSON ---- */
 
-static void add_number(cJSON *o, const char *key, double value) {
-    if (isnan(value))
-        cJSON_AddNullToObject(o, key);
-    else
-        cJSON_AddNumberToObject(o, key, value);
-}
-
 static void add_statistics(cJSON *o, const struct error_statistics *s) {
-    add_number(o, "mean_abs_relative_error", s->mean_abs);
-    add_number(o, "median_abs_relative_error", s->median_abs);
-    add_number(o, "p90_abs_relative_error", s->p90_abs);
-    add_number(o, "worst_relative_error", s->worst);
-    add_number(o, "mean_signed_relative_error", s->mean_signed);
+    cli_add_number(o, "mean_abs_relative_error", s->mean_abs);
+    cli_add_number(o, "median_abs_relative_error", s->median_abs);
+    cli_add_number(o, "p90_abs_relative_error", s->p90_abs);
+    cli_add_number(o, "worst_relative_error", s->worst);
+    cli_add_number(o, "mean_signed_relative_error", s->mean_signed);
 }
 
 static void add_memory(cJSON *o, const char *key, const struct error_statistics *s) {
@@ -55,8 +48,8 @@ static void add_summary(cJSON *o, const struct validation_group *g) {
     cJSON_AddNumberToObject(o, "calibrated", (double)g->calibrated);
     cJSON_AddNumberToObject(o, "predicted", (double)g->time.count);
     add_statistics(o, &g->time);
-    add_number(o, "band_coverage", g->band_coverage);
-    add_number(o, "band_median_half_width", g->median_half_width);
+    cli_add_number(o, "band_coverage", g->band_coverage);
+    cli_add_number(o, "band_median_half_width", g->median_half_width);
     cJSON *cases = cJSON_AddObjectToObject(o, "by_case");
     cJSON_AddNumberToObject(cases, "cases", (double)g->time_by_case.count);
     add_statistics(cases, &g->time_by_case);
@@ -78,18 +71,18 @@ static cJSON *row_json(const struct validation_row *r) {
     cJSON *row = cJSON_CreateObject();
     const bool skipped = r->skip != SKIP_NOTHING;
     cJSON_AddStringToObject(row, "row_id", r->measured->row_id);
-    add_number(row, "measured_iter_time_s", r->measured->iter_time_s);
-    add_number(row, "predicted_iter_time_s", r->predicted_s);
-    add_number(row, "relative_error", r->relative_error);
-    add_number(row, "band_low_s", r->band_low_s);
-    add_number(row, "band_high_s", r->band_high_s);
+    cli_add_number(row, "measured_iter_time_s", r->measured->iter_time_s);
+    cli_add_number(row, "predicted_iter_time_s", r->predicted_s);
+    cli_add_number(row, "relative_error", r->relative_error);
+    cli_add_number(row, "band_low_s", r->band_low_s);
+    cli_add_number(row, "band_high_s", r->band_high_s);
     cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
-    add_number(row, "outside_fraction", r->outside_fraction);
+    cli_add_number(row, "outside_fraction", r->outside_fraction);
     cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
     cJSON_AddBoolToObject(row, "doubtful", validation_time_doubtful(r));
-    add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
-    add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
-    add_number(row, "memory_relative_error", r->memory_relative_error);
+    cli_add_number(row, "measured_peak_mem_GiB", r->measured->peak_mem_GiB);
+    cli_add_number(row, "predicted_peak_mem_GiB", r->predicted_peak_GiB);
+    cli_add_number(row, "memory_relative_error", r->memory_relative_error);
     add_text(row, "memory_reading",
              r->reading != READING_NONE ? memory_reading_name(r->reading) : NULL);
     cJSON_AddBoolToObject(row, "memory_scored", validation_memory_counts(r));
@@ -149,9 +142,9 @@ static cJSON *to_json(const struct validation *v) {
     cJSON *pairs = cJSON_AddObjectToObject(summary, "pairs");
     cJSON_AddNumberToObject(pairs, "pairs", (double)v->pairs.pairs);
     cJSON_AddNumberToObject(pairs, "sources", (double)v->pairs.sources);
-    add_number(pairs, "log_error_rms", v->pairs.rms);
-    add_number(pairs, "log_error_median", v->pairs.median);
-    add_number(pairs, "log_error_p80", v->pairs.p80);
+    cli_add_number(pairs, "log_error_rms", v->pairs.rms);
+    cli_add_number(pairs, "log_error_median", v->pairs.median);
+    cli_add_number(pairs, "log_error_p80", v->pairs.p80);
     cJSON *confusion = cJSON_AddObjectToObject(summary, "fits");
     add_close(confusion, v);
     cJSON_AddNumberToObject(confusion, "measured_fits_predicted_fits", (double)v->confusion[1][1]);
@@ -278,7 +271,8 @@ static void print(const struct validation *v) {
     else
         printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to "
                "hold 80 %% of them; half of the bands are narrower than %s %%. "
-               "*: something was fitted on the row (%ld). !: more than %.0f %% of it is priced outside "
+               "*: something was fitted on the row (%ld). !: more than %.0f %% of it is priced "
+               "outside "
                "the measured range.\n",
                v->all.band_coverage * 100, percent(v->all.median_half_width, 0, false).text,
                (long)v->all.calibrated, OUTSIDE_RANGE_FRACTION * 100);

@@ -64,6 +64,13 @@ void cli_print_json(cJSON *object) {
     cJSON_Delete(object);
 }
 
+void cli_add_number(cJSON *object, const char *key, double value) {
+    if (isnan(value))
+        cJSON_AddNullToObject(object, key);
+    else
+        cJSON_AddNumberToObject(object, key, value);
+}
+
 void cli_give_json(cJSON *object, cJSON **json) {
     if (json != NULL)
         *json = object;

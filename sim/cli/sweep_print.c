@@ -11,13 +11,6 @@ enum { SHOWN_WITHOUT_REPLAY = 10, FRONT_SHOWN = 20, NOTABLE_STEP_PERCENT = 5 };
 /* By enum sweep_objective. */
 static const char *const objectives[] = { "days", "GPU-days", "money" };
 
-static void add_number(cJSON *object, const char *key, double value) {
-    if (isnan(value))
-        cJSON_AddNullToObject(object, key);
-    else
-        cJSON_AddNumberToObject(object, key, value);
-}
-
 /* Calls `show` for each other configuration that comes to the same layout. */
 static void for_each_alike(struct sweep *sweep, int64_t row,
                            void (*show)(void *context, const char *label), void *context) {
@@ -42,34 +35,34 @@ static cJSON *row_json(struct sweep *sweep, int64_t index) {
     cJSON_AddStringToObject(o, "status", r->status);
     cJSON_AddNumberToObject(o, "replayed_iterations", (double)r->replayed_iterations);
     cJSON_AddNumberToObject(o, "gpu_count", (double)r->gpu_count);
-    add_number(o, "step_time_mean_ms", r->step_time_mean_ms);
-    add_number(o, "step_time_p50_ms", r->step_time_p50_ms);
-    add_number(o, "step_time_p95_ms", r->step_time_p95_ms);
-    add_number(o, "total_days", r->total_days);
-    add_number(o, "gpu_days", r->gpu_days);
-    add_number(o, "money_usd", r->money_usd);
-    add_number(o, "on_demand_usd", r->on_demand_usd);
-    add_number(o, "mfu_fraction", r->mfu_fraction);
+    cli_add_number(o, "step_time_mean_ms", r->step_time_mean_ms);
+    cli_add_number(o, "step_time_p50_ms", r->step_time_p50_ms);
+    cli_add_number(o, "step_time_p95_ms", r->step_time_p95_ms);
+    cli_add_number(o, "total_days", r->total_days);
+    cli_add_number(o, "gpu_days", r->gpu_days);
+    cli_add_number(o, "money_usd", r->money_usd);
+    cli_add_number(o, "on_demand_usd", r->on_demand_usd);
+    cli_add_number(o, "mfu_fraction", r->mfu_fraction);
     const struct band band = band_of(r);
-    add_number(o, "band_fraction", band.above);
-    add_number(o, "band_below_fraction", band.below);
+    cli_add_number(o, "band_fraction", band.above);
+    cli_add_number(o, "band_below_fraction", band.below);
     cJSON_AddStringToObject(o, "verdict", r->verdict);
     cJSON_AddNumberToObject(o, "memory_peak_bytes", (double)r->memory_peak_bytes);
     cJSON_AddNumberToObject(o, "memory_headroom_fraction",
                             1 - (double)sweep_row_memory_bytes(r) /
                                     (double)r->memory_capacity_bytes);
-    add_number(o, "memory_training_bytes",
+    cli_add_number(o, "memory_training_bytes",
                r->memory_training_bytes >= 0 ? (double)r->memory_training_bytes : NAN);
-    add_number(o, "memory_bound_bytes",
+    cli_add_number(o, "memory_bound_bytes",
                r->memory_bound_bytes >= 0 ? (double)r->memory_bound_bytes : NAN);
     if (sweep_row_memory_unknown(r))
         cJSON_AddNullToObject(o, "may_run_out");
     else
         cJSON_AddBoolToObject(o, "may_run_out", sweep_row_may_run_out(r));
-    add_number(o, "samples_left_out_fraction", r->left_out_fraction);
-    add_number(o, "samples_dropped_fraction", r->dropped_fraction);
-    add_number(o, "samples_per_step", r->samples_per_step);
-    add_number(o, "asked_samples_per_step",
+    cli_add_number(o, "samples_left_out_fraction", r->left_out_fraction);
+    cli_add_number(o, "samples_dropped_fraction", r->dropped_fraction);
+    cli_add_number(o, "samples_per_step", r->samples_per_step);
+    cli_add_number(o, "asked_samples_per_step",
                r->asked_samples_per_step > 0 ? (double)r->asked_samples_per_step : NAN);
     if (r->reason != NULL) cJSON_AddStringToObject(o, "needs_code", r->reason);
     cJSON_AddBoolToObject(o, "on_front", r->on_front == 1);
@@ -100,10 +93,10 @@ static void add_comparison(cJSON *best, const struct sweep_decision *d, int64_t 
     const struct comparison_row *c = &d->against_best[i];
     cJSON *o = cJSON_AddObjectToObject(best, "against_best");
     cJSON_AddNumberToObject(o, "delta_fraction", c->delta_fraction);
-    add_number(o, "delta_low_fraction", c->delta_low_fraction);
-    add_number(o, "delta_high_fraction", c->delta_high_fraction);
+    cli_add_number(o, "delta_low_fraction", c->delta_low_fraction);
+    cli_add_number(o, "delta_high_fraction", c->delta_high_fraction);
     cJSON_AddNumberToObject(o, "confidence_fraction", c->confidence_fraction);
-    add_number(o, "order_fraction", c->order_fraction);
+    cli_add_number(o, "order_fraction", c->order_fraction);
     cJSON_AddStringToObject(o, "verdict", comparison_verdict_name(c->verdict));
     cJSON_AddBoolToObject(o, "paired", c->paired);
 }

@@ -152,9 +152,9 @@ void standing_assumptions(struct reader *r) {
                                         "stack %s, whose runs were of backend %s, stands for %s",
                                         s->stack->name, s->stack->backend, s->backend->name));
     const struct batching_policy *batching = s->batching.row;
-    /* A policy that packs decides itself. */
     scenario_assume_stack(r);
     odd_vocabulary_assumption(r);
+    /* A policy that packs decides itself. */
     if (r->micro_batch_missing && !batching->packs)
         scenario_assume(r, "micro_batch: 1 sample (not given)");
     const bool joint =
@@ -167,14 +167,17 @@ void standing_assumptions(struct reader *r) {
     const cJSON *overlap = cJSON_GetObjectItemCaseSensitive(r->top.layout, "tp_overlap");
     if (scenario_present(overlap) != NULL && s->layout.sequence_parallel && s->stack != NULL &&
         s->stack->holds_tensor_overlap && (s->layout_fields.tp_overlap || s->stack->overlap_tensor))
-        scenario_assume(r, arena_format(s->arena,
-                                        "layout.tp_overlap changes %s: the factors of stack %s "
-                                        "are of runs that had it, so %s",
-                                        s->stack->overlap_tensor ? "what is hidden" : "no price",
-                                        s->stack->name,
-                                        s->stack->overlap_tensor
-                                            ? "without it collectives take longer by what it saves"
-                                            : "a run without it is slower than priced"));
+        scenario_assume(
+            r, arena_format(s->arena,
+                            "layout.tp_overlap changes %s: the factors of stack %s "
+                            "are of runs that had it, so %s",
+                            s->stack->overlap_tensor || s->stack->tensor_overlap_fraction > 0
+                                ? "what is hidden"
+                                : "no price",
+                            s->stack->name,
+                            s->stack->overlap_tensor
+                                ? "without it collectives take longer by what it saves"
+                                : "a run without it is slower than priced"));
     if (s->layout.tp > 1)
         scenario_assume(
             r, "tensor-parallel collectives are exposed, except those that Megatron runs beside a "

@@ -1,5 +1,5 @@
-/* scenario_context_rules.c - how context parallelism shares a sequence: tokens in a ring, heads in an
- * exchange, or both. */
+/* scenario_context_rules.c - how context parallelism shares a sequence: tokens in a ring, heads in
+ * an exchange, or both. */
 #include "sim/scenario/scenario_reader.h"
 
 /* The first module whose heads `ranks` of context parallelism do not divide; NULL: none. The

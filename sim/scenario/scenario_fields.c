@@ -198,7 +198,6 @@ const struct field_table scenario_layout_table =
 /* As enum training_attention counts them. */
 static const char *const attention_names[] = { "flash",  "naive",   "flash-2", "flash-3",
                                                "masked", "flash-1", NULL };
-/* As enum precision counts them. */
 /* As enum state_type counts them. */
 static const char *const gradient_type_names[] = { "fp32", "bf16", NULL };
 /* As enum determinism counts them. */

@@ -29,6 +29,13 @@ static int role_of_node(struct reader *r, const cJSON *node, const char *name) {
     return role;
 }
 
+static const char *all_precisions(struct arena *arena) {
+    const char *text = "one of:";
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        text = arena_format(arena, "%s%s %s", text, p > 0 ? "," : "", precision_names[p]);
+    return text;
+}
+
 int scenario_precision_named(const cJSON *name) {
     int p = PRECISION_COUNT - 1;
     while (p >= 0 && !(cJSON_IsString(name) &&
@@ -103,7 +110,7 @@ bool scenario_apply_model(struct reader *r) {
         if (role < 0) return false;
         const int found = scenario_precision_named(item);
         if (found < 0)
-            return json_error(s->json, item, r->err, "one of: bf16, fp16, fp8, fp4, fp32",
+            return json_error(s->json, item, r->err, all_precisions(s->arena),
                               cJSON_IsString(item) ? "unknown precision \"%s\""
                                                    : "must be the name of a precision",
                               item->valuestring);

@@ -13,7 +13,7 @@ struct hold_out {
     struct stack_list all, stacks;
 };
 
-/* The run as it is to be simulated; makes `stacks` those of its source, in the validation's arena. */
+/* The run as it is to be simulated; makes `stacks` those of its source, in the arena of `v`. */
 struct measured_run hold_out_run(struct hold_out *h, const struct validation *v,
                                  const struct measured_context *context,
                                  const struct measured_run *run);

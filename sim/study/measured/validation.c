@@ -123,14 +123,14 @@ static void find_calibration(const struct measured_scenario *scenario,
                                    id));
 }
 
-/* Which of the fixed reasons an error is: a value that no field takes, or the rule that it breaks. */
+/* Which of the fixed reasons an error is: a value that no field takes, or the rule it breaks. */
 static enum validation_skip skip_of(const struct error *err) {
     static const struct {
         const char *rule;
         enum validation_skip skip;
     } reasons[] = {
-        { "precision", SKIP_PRECISION },       { "fp8-recipe", SKIP_PRECISION },
-        { "precision-aware", SKIP_PRECISION }, { "reduce-dtype", SKIP_PRECISION },
+        { "precision", SKIP_PRECISION },
+        { "fp8-recipe", SKIP_PRECISION },
         { "attention-kernel", SKIP_ATTENTION },
     };
     if (err->rule == NULL) return SKIP_VALUE;
@@ -139,15 +139,19 @@ static enum validation_skip skip_of(const struct error *err) {
     return SKIP_LAYOUT;
 }
 
-static void predict(const struct scenario_options *options, struct measured_scenario *scenario,
-                    struct arena *arena, struct validation_row *row) {
+static bool predict(const struct scenario_options *options, struct measured_scenario *scenario,
+                    struct arena *arena, struct validation_row *row, struct error *failure) {
     const struct measured_run *r = row->measured;
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(options, scenario, &err);
+    if (e == NULL && err.internal) { /* the machine's fault says nothing of the row */
+        *failure = err;
+        return false;
+    }
     if (e == NULL) {
         row->skip = skip_of(&err);
         row->skip_detail = measured_run_complaint(arena, r, err.text);
-        return;
+        return true;
     }
     const struct replay *p = e->replay;
     row->predicted_s = p->step_time_mean_s;
@@ -181,6 +185,7 @@ static void predict(const struct scenario_options *options, struct measured_scen
     row->memory_used = is_named((const char *const *)scenario->stack->memory_rows, r->row_id);
     predict_memory(e, arena, row);
     execution_destroy(e);
+    return true;
 }
 
 /* ---- running ---- */
@@ -227,6 +232,7 @@ static bool read_files(struct validation *v, const char *const *paths, int64_t p
 static const struct validation_row no_row = { .predicted_s = NAN,
                                               .relative_error = NAN,
                                               .lost_fraction = NAN,
+                                              .outside_fraction = NAN,
                                               .band = { NAN, NAN },
                                               .band_low_s = NAN,
                                               .band_high_s = NAN,
@@ -237,6 +243,41 @@ static void count_verdict(struct validation *v, const struct validation_row *row
     const bool fitted = strcmp(row->measured->outcome, "oom") != 0;
     v->confusion[fitted][row->fits_predicted]++;
     v->close[fitted][row->fits_predicted] += row->memory_close;
+}
+
+/* False: the machine failed, not the row. */
+static bool run_row(const struct scenario_options *options, struct measured_context *context,
+                    struct hold_out *hold_out, struct validation *v, int64_t i, struct error *err) {
+    struct validation_row *row = &v->rows[i];
+    *row = no_row;
+    row->measured = &v->runs.rows[i];
+    struct measured_scenario scenario;
+    const struct measured_run run = hold_out_run(hold_out, v, context, row->measured);
+    if (hold_out->what != HOLD_OUT_NOTHING) context->stacks = hold_out->stacks;
+    measured_scenario_make(context, &run, &scenario);
+    row->skip = scenario.skip;
+    row->skip_detail = scenario.skip_detail;
+    row->stack = scenario.stack;
+    row->exact_stack = scenario.exact_stack;
+    row->known_stack = scenario.known_stack;
+    row->chosen_to_fit = scenario.chosen_to_fit;
+    row->hardware = scenario.gpu;
+    const char *modality = row->measured->modality;
+    row->multimodal = modality[0] != '\0' && strcmp(modality, "text") != 0;
+    row->notes = arena_array(v->arena, const char *, MEASURED_NOTE_LIMIT + 1);
+    memcpy(row->notes, scenario.notes, sizeof scenario.notes);
+    struct scenario_options own = *options;
+    own.cache = context->cache;
+    if (hold_out->what != HOLD_OUT_NOTHING)
+        own.stack = scenario.stack = hold_out_stack(hold_out, v, &scenario, row->measured);
+    const bool ran = row->skip != SKIP_NOTHING || predict(&own, &scenario, v->arena, row, err);
+    if (row->skip == SKIP_NOTHING)
+        row->calibrated_stack =
+            row->exact_stack &&
+            stack_on(scenario.stack, scenario.gpu, measured_precision(row->measured)).calibrated;
+    cJSON_Delete(scenario.document);
+    if (ran && row->skip == SKIP_NOTHING && !row->chosen_to_fit) count_verdict(v, row);
+    return ran;
 }
 
 static struct validation *run_rows(const struct scenario_options *options, const char *const *paths,
@@ -255,41 +296,18 @@ static struct validation *run_rows(const struct scenario_options *options, const
     context.runs = &v->runs;
     if (what != HOLD_OUT_NOTHING) context.unknown_stack_factor = 1;
     struct hold_out hold_out = { .what = what, .all = context.stacks };
-    struct scenario_cache *cache = context.cache = scenario_cache_create();
+    context.cache = scenario_cache_create();
     v->rows = arena_array(arena, struct validation_row, v->runs.count + 1);
-    for (int64_t i = 0; i < v->runs.count; i++) {
-        struct validation_row *row = &v->rows[i];
-        *row = no_row;
-        row->measured = &v->runs.rows[i];
-        struct measured_scenario scenario;
-        const struct measured_run run = hold_out_run(&hold_out, v, &context, row->measured);
-        if (what != HOLD_OUT_NOTHING) context.stacks = hold_out.stacks;
-        measured_scenario_make(&context, &run, &scenario);
-        row->skip = scenario.skip;
-        row->skip_detail = scenario.skip_detail;
-        row->stack = scenario.stack;
-        row->exact_stack = scenario.exact_stack;
-        row->known_stack = scenario.known_stack;
-        row->chosen_to_fit = scenario.chosen_to_fit;
-        row->hardware = scenario.gpu;
-        const char *modality = row->measured->modality;
-        row->multimodal = modality[0] != '\0' && strcmp(modality, "text") != 0;
-        row->notes = arena_array(arena, const char *, MEASURED_NOTE_LIMIT + 1);
-        memcpy(row->notes, scenario.notes, sizeof scenario.notes);
-        struct scenario_options own = *options;
-        own.cache = cache;
-        if (what != HOLD_OUT_NOTHING)
-            own.stack = scenario.stack = hold_out_stack(&hold_out, v, &scenario, row->measured);
-        if (row->skip == SKIP_NOTHING) predict(&own, &scenario, arena, row);
-        if (row->skip == SKIP_NOTHING)
-            row->calibrated_stack = row->exact_stack && stack_on(scenario.stack, scenario.gpu,
-                                                                 measured_precision(row->measured))
-                                                            .calibrated;
-        cJSON_Delete(scenario.document);
-        if (row->skip == SKIP_NOTHING && !row->chosen_to_fit) count_verdict(v, row);
+    bool ran = true;
+    for (int64_t i = 0; ran && i < v->runs.count; i++) {
+        ran = run_row(options, &context, &hold_out, v, i, err);
         if (progress != NULL) progress(progress_context, i + 1, v->runs.count);
     }
-    scenario_cache_destroy(cache);
+    scenario_cache_destroy(context.cache);
+    if (!ran) {
+        validation_destroy(v);
+        return NULL;
+    }
     validation_find_cases(v);
     validation_summarise(v);
     return v;

@@ -37,7 +37,7 @@ struct validation_row {
     struct band band;                                            /* from the one to the other */
     double lost_fraction;                                        /* 1 - HFU; NaN when skipped */
     double outside_fraction; /* of its time, priced outside the measured range; NaN when skipped */
-    const char *hardware;                                        /* the profile */
+    const char *hardware;    /* the profile */
     bool inside_range, calibrated_on, fits_predicted;
     bool
         chosen_to_fit; /* see struct measured_scenario: in no table of fits, its memory not scored */

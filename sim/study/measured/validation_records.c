@@ -1,6 +1,5 @@
 /* validation_records.c - rows of the results database. */
 #include <math.h>
-#include <string.h>
 #include "sim/study/measured/validation.h"
 
 struct validation_record *validation_records(const struct validation *v, int64_t *count) {

@@ -1,4 +1,4 @@
-/* validation_summary.c - errors of rows summed up: by source, by kind of model, by case and in pairs. */
+/* validation_summary.c - errors of rows summed up: by source, kind of model, case and in pairs. */
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>

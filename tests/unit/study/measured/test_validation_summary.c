@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 #include "sim/study/measured/validation.h"
 
@@ -18,6 +19,7 @@ struct made {
     enum validation_skip skip;
     enum memory_reading reading;
     double memory_error;
+    bool cause, chosen; /* a cause was read from its memory; what it keeps was chosen to fit */
 };
 
 static struct validation summarised(struct arena *arena, const struct made *made, int count) {
@@ -43,6 +45,8 @@ static struct validation summarised(struct arena *arena, const struct made *made
             .calibrated_on = m->fitted,
             .multimodal = m->multimodal,
             .reading = m->reading,
+            .memory_used = m->cause,
+            .chosen_to_fit = m->chosen,
             .memory_relative_error = m->reading == READING_NONE ? NAN : m->memory_error,
         };
     }
@@ -108,8 +112,11 @@ static void test_memory(void **state) {
         { "A", 0, 2, .reading = READING_DEVICE, .memory_error = 0.5 },
         { "A", 0, 3, .reading = READING_FULL_CARD, .memory_error = -0.9 },
         { "A", 0, 4, .reading = READING_ALLOCATED, .memory_error = 0.7, .skip = SKIP_LAYOUT },
+        { "A", 0, 5, .reading = READING_BEYOND_CARD, .memory_error = 0.7 },
+        { "A", 0, 6, .reading = READING_ALLOCATED, .memory_error = 0.7, .cause = true },
+        { "A", 0, 7, .reading = READING_ALLOCATED, .memory_error = 0.7, .chosen = true },
     };
-    const struct validation v = summarised(arena, made, 5);
+    const struct validation v = summarised(arena, made, 8);
     assert_int_equal(v.all.memory.count, 2); /* what the allocator says */
     SAME(v.all.memory.mean_abs, 0.2);
     SAME(v.all.memory_of[READING_DEVICE].mean_abs, 0.5);
@@ -136,12 +143,36 @@ static void test_pairs(void **state) {
     arena_destroy(arena);
 }
 
+/* A step of one second predicted as 2.9 or 3.1, and one that nothing can be held back of. */
+static void test_doubts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    static const struct made made[] = { { "A", 1.9, 0, .skip = SKIP_NOTHING },
+                                        { "A", 2.1, 1, .skip = SKIP_NOTHING },
+                                        { "A", 9, 2, .skip = SKIP_LAYOUT } };
+    const struct validation v = summarised(arena, made, 3);
+    v.runs.rows[1].row_id = "far";
+    for (int i = 0; i < 3; i++)
+        v.runs.rows[i].peak_mem_GiB = v.rows[i].predicted_peak_GiB = 1;
+    assert_false(validation_time_doubtful(&v.rows[0]));
+    assert_true(validation_time_doubtful(&v.rows[1]));
+    const char **doubts = validation_doubts(&v);
+    assert_non_null(strstr(doubts[0], "1 row is more than 3 times off (first far)"));
+    assert_null(doubts[1]);
+    assert_true(validation_holds_back(&v));
+    for (int i = 0; i < 3; i++)
+        v.rows[i].calibrated_on = true;
+    assert_false(validation_holds_back(&v));
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_nothing_counts),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_doubts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
