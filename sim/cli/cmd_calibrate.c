@@ -294,10 +294,6 @@ static int fit(struct cli *cli, const struct calibrate_cli_options *o) {
         error_set(&err, "%s belongs to fit --steps ROWS.csv", o->whole ? "--whole" : "--rows");
         return cli_error(&err);
     }
-    if (o->profiles) {
-        error_set(&err, "--profiles belongs to refit; fit --gpu NAME fits one");
-        return cli_error(&err);
-    }
     if ((o->gpu == NULL) == (o->fabric == NULL)) {
         error_set(&err, "name either the profile to fit with --gpu NAME, or a fabric with --fabric "
                         "NAME, or measured runs with --steps");
@@ -540,8 +536,6 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
     return ok ? EXIT_DONE : cli_error(&err);
 }
 
-/* ---- the command ---- */
-
 /* ---- bands ---- */
 
 static int bands(struct cli *cli, const struct calibrate_cli_options *o) {
@@ -551,50 +545,62 @@ static int bands(struct cli *cli, const struct calibrate_cli_options *o) {
 
 /* ---- refit ---- */
 
-/* What it reads and writes is fixed. */
-static const char *option_beside_refit(const struct calibrate_cli_options *o) {
-    const struct {
-        bool given;
-        const char *name;
-    } others[] = {
-        { o->output != NULL, "output" },
-        { o->gpu != NULL, "gpu" },
-        { o->fabric != NULL, "fabric" },
-        { o->measured != NULL, "measured" },
-        { o->profile != NULL, "profile" },
-        { o->interconnect != NULL, "interconnect" },
-        { o->steps != NULL, "steps" },
-        { o->rows != NULL, "rows" },
-        { o->op >= 0, "op" },
-        { o->quick, "quick" },
-        { o->whole, "whole" },
-    };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (others[i].given) return others[i].name;
-    return NULL;
+static int refit(struct cli *cli, const struct calibrate_cli_options *o) {
+    return calibrate_refit(cli, o->profiles);
 }
 
-static int refit(struct cli *cli, const struct calibrate_cli_options *o) {
-    struct error err = { 0 };
-    const char *option = option_beside_refit(o);
-    if (option == NULL && cli->arguments.count == 1) return calibrate_refit(cli, o->profiles);
-    if (option != NULL)
-        error_set(&err, "--%s does not go with refit, which fits the scenarios folder's own files",
-                  option);
-    else
-        error_set(&err, "refit takes no files: it reads calibrate/measured");
-    error_hint(&err, "`ballast calibrate fit --steps ROWS.csv -o DIR` fits rows of your own");
-    return cli_error(&err);
-}
+/* ---- the command ---- */
 
 static const struct action {
     const char *name;
     int (*run)(struct cli *cli, const struct calibrate_cli_options *options);
+    const char *options;    /* those that it takes */
+    int64_t most_arguments; /* its own name among them */
 } actions[] = {
-    { "bands", bands }, { "bench", bench },   { "check", check },
-    { "fit", fit },     { "import", import }, { "refit", refit },
+    { "bands", bands, "output", INT64_MAX },
+    { "bench", bench, "output quick", 1 },
+    { "check", check, "output profile", INT64_MAX },
+    { "fit", fit, "output gpu fabric measured steps rows whole", 1 },
+    { "import", import, "output gpu op interconnect", INT64_MAX },
+    { "refit", refit, "profiles", 1 },
 };
 enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
+
+static bool is_given(const struct option *option, const struct calibrate_cli_options *o) {
+    const void *value = (const char *)o + option->offset;
+    switch (option->type) {
+    case OPTION_FLAG:
+        return *(const bool *)value;
+    case OPTION_CHOICE:
+        return *(const int *)value >= 0;
+    default:
+        return *(const char *const *)value != NULL;
+    }
+}
+
+static bool is_word_of(const char *list, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strstr(list, word); at != NULL; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return true;
+    return false;
+}
+
+/* What another action would take is no word to pass over. */
+static bool takes(const struct action *action, const struct cli *cli,
+                  const struct calibrate_cli_options *o, struct error *err) {
+    for (size_t i = 0; i < sizeof options_table / sizeof options_table[0]; i++) {
+        const struct option *option = &options_table[i];
+        if (!is_given(option, o) || is_word_of(action->options, option->name)) continue;
+        error_set(err, "--%s does not go with calibrate %s", option->name, action->name);
+        return error_hint(err, "`ballast calibrate --help` says what each of them takes");
+    }
+    if (cli->arguments.count <= action->most_arguments) return true;
+    error_set(err, "calibrate %s takes no file: \"%s\"", action->name,
+              cli->arguments.positional[action->most_arguments]);
+    return error_hint(err, strcmp(action->name, "fit") == 0
+                               ? "--steps names one file of measured runs, --measured a folder"
+                               : "`ballast calibrate --help` says what each of them takes");
+}
 
 static const char *action_name(const void *names, size_t index) {
     (void)names;
@@ -603,9 +609,11 @@ static const char *action_name(const void *names, size_t index) {
 
 static int run(struct cli *cli, void *options) {
     const char *name = cli->arguments.positional[0];
-    for (int a = 0; a < ACTION_COUNT; a++)
-        if (strcmp(actions[a].name, name) == 0) return actions[a].run(cli, options);
     struct error err = { 0 };
+    for (int a = 0; a < ACTION_COUNT; a++)
+        if (strcmp(actions[a].name, name) == 0)
+            return takes(&actions[a], cli, options, &err) ? actions[a].run(cli, options)
+                                                          : cli_error(&err);
     const char *near = nearest_name(name, ACTION_COUNT, action_name, NULL);
     error_set(&err, "calibrate does not know \"%s\": bands, bench, check, fit, import or refit",
               name);
