@@ -400,6 +400,7 @@ double price_stated_band(const struct price *price) {
 static void apply_rule(const struct cost_model *model, const struct operator_work *work,
                        const struct communicator *group, const struct rule *rule, struct price *p) {
     if (!(p->seconds > 0)) return; /* nothing to do stays so */
+    const double before_s = p->seconds;
     switch (rule->setting) {
     case RULE_FACTOR:
         price_scale(p, rule->value);
@@ -416,6 +417,8 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
             rule_kernel(model, work, rule, p);
         break;
     }
+    /* Faster memory for a kernel that computes: the estimate holds. */
+    if (rule->setting == RULE_BANDWIDTH && fabs(p->seconds / before_s - 1) < 1e-9) return;
     if (rule->setting != RULE_FACTOR) p->inside_range = true; /* the user's own figure */
     if (!isnan(rule->band_fraction)) p->band_fraction = rule->band_fraction;
     p->source = rule->text;

@@ -35,7 +35,7 @@ struct rule_fields {
 static const struct field rule_rows[] = {
     { "operator", FIELD_CHOICE, AT(operator_kind), 0, 0, "\"any\"", "", "its kind", kind_choices },
     { "name", FIELD_TEXT, AT(name), 0, 0, "null", "",
-      "its name as `explain` prints it, for example \"up\"; null: any", NULL },
+      "its name as `explain` prints it, without stages: \"up\", \"optimizer\"; null: any", NULL },
     { "module", FIELD_CHOICE, AT(module), 0, 0, "\"any\"", "", "whose layer it belongs to",
       rule_module_names },
     { "layers", FIELD_NODE, AT(layers), 0, 0, "null", "",

@@ -257,6 +257,27 @@ static void set_efficiency(struct measured_system *system) {
     system->efficiency = best > 0 ? fmin(best, 1) : EFFICIENCY_DEFAULT;
 }
 
+/* Reductions in the switches halve what the NICs carry; more is another interconnect. */
+#define MOST_OVER_WIRE 2.0
+
+/* Of large buffers, whose time is the wire's. */
+static bool can_carry(const struct measured_system *system, const char *path, struct error *err) {
+    for (int64_t i = 0; i < system->count; i++) {
+        const double bytes = exp2(system->log2_bytes[i]),
+                     rate = bytes * system->wire_factor / system->us[i] * 1e6;
+        if (system->log2_bytes[i] < 20 || rate <= MOST_OVER_WIRE * system->share_bytes_per_s)
+            continue;
+        error_set(err,
+                  "%s: a buffer of %.4g bytes crosses %.0f nodes at %.4g GB/s a node, %.1f times "
+                  "what its interconnect '%s' carries",
+                  path, bytes, system->node_count, rate / 1e9, rate / system->share_bytes_per_s,
+                  system->interconnect);
+        return error_hint(err,
+                          "interconnect: NICs a node and their rate, \"8x400Gb/s InfiniBand\"");
+    }
+    return true;
+}
+
 /* A system that takes what is stated, so that both are written by the same steps. */
 static void state_system(const struct fabric_plan *plan, struct measured_system *system) {
     *system = (struct measured_system){ .rank_count = 16,
@@ -443,6 +464,8 @@ bool calibrate_fit_fabric(struct arena *arena, const char *measured_dir, const c
     const bool stated = plan->stated[0].bytes > 0 && !own && shipped;
     if (stated) state_system(plan, &systems[system_count++]);
     if (system_count == 0) return no_systems(arena, &rows, path, name, err);
+    for (int64_t s = 0; own && s < system_count; s++)
+        if (!can_carry(&systems[s], path, err)) return false;
     for (int64_t s = 0; s < system_count && !stated; s++)
         set_efficiency(&systems[s]);
     const struct measured_system *main = own ? fullest(systems, system_count) : systems;

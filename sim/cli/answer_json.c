@@ -84,6 +84,17 @@ static void add_stack(cJSON *o, const struct scenario *s) {
     }
 }
 
+cJSON *json_assumptions(const struct execution *e) {
+    cJSON *list = cJSON_CreateArray();
+    struct arena *arena = arena_create();
+    for (const char **note = execution_rule_notes(e, arena); *note != NULL; note++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(*note));
+    arena_destroy(arena);
+    for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(e->scenario->assumptions[i]));
+    return list;
+}
+
 cJSON *json_answer(const struct execution *e, struct arena *arena) {
     const struct replay *r = e->replay;
     struct run_record run;
@@ -154,8 +165,6 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     cJSON *warnings = cJSON_AddArrayToObject(o, "warnings");
     for (int64_t i = 0; e->scenario->warnings[i] != NULL; i++)
         cJSON_AddItemToArray(warnings, cJSON_CreateString(e->scenario->warnings[i]));
-    cJSON *assumptions = cJSON_AddArrayToObject(o, "assumptions");
-    for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
-        cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));
+    cJSON_AddItemToObject(o, "assumptions", json_assumptions(e));
     return o;
 }

@@ -288,9 +288,7 @@ static void add_judgement(cJSON *object, const struct execution *e) {
     cJSON *notes = cJSON_AddArrayToObject(object, "data_notes");
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(e->job->data_notes[i]));
-    cJSON *assumptions = cJSON_AddArrayToObject(object, "assumptions");
-    for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
-        cJSON_AddItemToArray(assumptions, cJSON_CreateString(e->scenario->assumptions[i]));
+    cJSON_AddItemToObject(object, "assumptions", json_assumptions(e));
 }
 
 static int run(struct cli *cli, void *options) {

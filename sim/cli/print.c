@@ -405,6 +405,10 @@ void print_assumed(const struct execution *e) {
     puts("Assumed:");
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         printf("  - %s\n", e->job->data_notes[i]);
+    struct arena *arena = arena_create();
+    for (const char **note = execution_rule_notes(e, arena); *note != NULL; note++)
+        printf("  - %s\n", *note);
+    arena_destroy(arena);
     for (int64_t i = 0; e->scenario->assumptions[i] != NULL; i++)
         printf("  - %s\n", e->scenario->assumptions[i]);
 }

@@ -10,6 +10,8 @@ void print_answer(const struct execution *execution);
 void print_job(const struct execution *execution);
 /* Its last ones. */
 void print_assumed(const struct execution *execution);
+/* What print_assumed() lists but for the data. */
+cJSON *json_assumptions(const struct execution *execution);
 cJSON *json_answer(const struct execution *execution, struct arena *arena);
 
 #endif

@@ -145,6 +145,21 @@ static void pcie_assumption(struct reader *r) {
                      (long)gpus, bus_bytes / price.seconds / 1e9, price.source));
 }
 
+/* How a sequence is shared, where nobody said. */
+static void context_assumption(struct reader *r) {
+    struct scenario *s = r->s;
+    if (s->layout.cp == 1 || s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL ||
+        is_given(r->top.layout, "cp_kind") || is_given(r->top.layout, "cp_balanced"))
+        return;
+    scenario_assume(r, arena_format(s->arena,
+                                    "context parallelism: keys and values travel %s, tokens are "
+                                    "dealt so that a causal mask costs all ranks the same "
+                                    "(layout.cp_kind, cp_balanced not given)",
+                                    s->layout_fields.cp_kind == CONTEXT_RING
+                                        ? "around a ring beside attention"
+                                        : "to all ranks before attention"));
+}
+
 void standing_assumptions(struct reader *r) {
     struct scenario *s = r->s;
     if (s->stack != NULL && !backend_is_of_stack(s->backend, s->stack))
@@ -201,10 +216,12 @@ void standing_assumptions(struct reader *r) {
     if (s->training_fields.offload_blocks > 0)
         scenario_assume(r, arena_format(s->arena,
                                         "kept activations of %ld blocks a stage are copied to host "
-                                        "memory and back beside compute, at %.3g GB/s",
+                                        "memory and back beside compute, at %.3g GB/s; whether the "
+                                        "host has that memory is not looked at",
                                         (long)s->training_fields.offload_blocks,
                                         scenario_host_copy_bytes_per_s(s) / 1e9));
     pcie_assumption(r);
+    context_assumption(r);
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
     if (strcmp(s->recompute.name, "selective") == 0 &&

@@ -59,6 +59,10 @@ bool execution_timeline(const struct execution *execution, int64_t iteration, in
 struct price_record *execution_prices(const struct execution *execution, struct arena *arena,
                                       int64_t *count);
 
+/* What each rule of the scenario and of its hardware file prices of the mean step, in words, NULL at
+ * the end; rules of the hardware file that price nothing are left out. */
+const char **execution_rule_notes(const struct execution *execution, struct arena *arena);
+
 /* Texts of the record live in `arena`. */
 void execution_record(const struct execution *execution, const struct provenance *provenance,
                       struct arena *arena, struct run_record *run);
