@@ -54,10 +54,12 @@ struct gpu {
     double peak_flop_per_s[PRECISION_COUNT]; /* dense; 0 where the GPU cannot */
     double hbm_bytes;                        /* capacity */
     double hbm_bytes_per_s;
-    double nvlink_bytes_per_s; /* one direction, per GPU; 0: none */
-    double pcie_bytes_per_s;   /* one direction, host link */
-    double socket_bytes_per_s; /* bus bandwidth between the processors of a node; 0: no limit */
-    int64_t gpus_per_node;     /* its NVLink domain */
+    double nvlink_bytes_per_s;    /* one direction, per GPU; 0: none */
+    double pcie_bytes_per_s;      /* one direction, host link */
+    double socket_bytes_per_s;    /* bus bandwidth between the processors of a node; 0: no limit */
+    int64_t gpus_per_node;        /* its NVLink domain */
+    int64_t mesh_gpus;            /* boards of so many have no switch; 0: none */
+    double server_nic_Gbit_per_s; /* a GPU, as servers are sold */
     double tdp_w;
     double reserved_bytes;   /* context, driver: not usable by the framework */
     double host_time_factor; /* on the host times of a stack, which are those of Xeon servers */

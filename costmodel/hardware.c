@@ -14,7 +14,8 @@ struct gpu_fields {
     double peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;
     double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, socket_GB_per_s, tdp_w,
         reserved_GiB, host_time_factor;
-    int64_t gpus_per_node, sm_count;
+    int64_t gpus_per_node, mesh_gpus, sm_count;
+    double server_nic_Gbit_per_s;
     const cJSON *sources, *rules;
 };
 
@@ -45,6 +46,12 @@ static const struct field gpu_rows[] = {
       NULL },
     { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "8", "GPUs",
       "NVLink domain: the node of a cluster that does not state its own", NULL },
+    { "mesh_gpus", FIELD_COUNT, AT(mesh_gpus), 0, 16, "0", "GPUs",
+      "of measured runs: boards of so many link each GPU to the others without a switch; 0: none "
+      "do",
+      NULL },
+    { "server_nic_Gbit_per_s", FIELD_DOUBLE, AT(server_nic_Gbit_per_s), 0.01, 1e5, "400", "Gbit/s",
+      "of measured runs that do not say: NICs a GPU that servers are sold with", NULL },
     { "sm_count", FIELD_COUNT, AT(sm_count), 1, 1024, NULL, "", "streaming multiprocessors", NULL },
     { "tdp_w", FIELD_DOUBLE, AT(tdp_w), 1, 1e4, NULL, "W", "power limit", NULL },
     { "reserved_GiB", FIELD_DOUBLE, AT(reserved_GiB), 0, 64, NULL, "GiB",
@@ -158,6 +165,8 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
         .pcie_bytes_per_s = f.pcie_GB_per_s * BYTES_PER_GB,
         .socket_bytes_per_s = f.socket_GB_per_s * BYTES_PER_GB,
         .gpus_per_node = f.gpus_per_node,
+        .mesh_gpus = f.mesh_gpus,
+        .server_nic_Gbit_per_s = f.server_nic_Gbit_per_s,
         .tdp_w = f.tdp_w,
         .reserved_bytes = f.reserved_GiB * BYTES_PER_GiB,
         .host_time_factor = f.host_time_factor,
@@ -185,15 +194,21 @@ struct json *gpu_open(struct arena *arena, const char *search_directory, const c
     return hardware_open(arena, search_directory, "hardware", gpu, err);
 }
 
-bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
-                        int64_t *out, struct error *err) {
-    struct json *curves, *json = gpu_open(arena, search_directory, gpu, &curves, err);
-    struct gpu file;
-    const bool ok = json != NULL && gpu_read(json, arena, &file, err);
+bool hardware_gpu(struct arena *arena, const char *search_directory, const char *name,
+                  struct gpu *out, struct error *err) {
+    struct json *curves, *json = gpu_open(arena, search_directory, name, &curves, err);
+    const bool ok = json != NULL && gpu_read(json, arena, out, err);
     json_destroy(json);
     json_destroy(curves);
-    if (ok) *out = file.gpus_per_node;
     return ok;
+}
+
+bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
+                        int64_t *out, struct error *err) {
+    struct gpu file;
+    if (!hardware_gpu(arena, search_directory, gpu, &file, err)) return false;
+    *out = file.gpus_per_node;
+    return true;
 }
 
 int64_t hardware_node_share(int64_t domain_gpus, int64_t gpu_count, int64_t tp) {

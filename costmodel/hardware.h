@@ -54,6 +54,9 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
 struct json *gpu_open(struct arena *arena, const char *search_directory, const char *name,
                       struct json **curves, struct error *err);
 
+/* What that file says; `rules` without their nodes, which go with it. */
+bool hardware_gpu(struct arena *arena, const char *search_directory, const char *name,
+                  struct gpu *out, struct error *err);
 /* The GPUs of a node where nobody states them: the NVLink domain of the GPU's file. */
 bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
                         int64_t *out, struct error *err);

@@ -181,28 +181,6 @@ static void add_samples(cJSON *root, struct measured_row *row) {
                  (double)(diffusion ? row->run.text_len : row->language_tokens));
 }
 
-/* What servers are sold with: DGX-1 four NICs of 100 for eight V100, DGX A100 one of 200 a GPU; a
- * ConnectX-8 of 800 a GPU stands in DGX B300 (its user guide) and in the trays of GB300 NVL72
- * (NVIDIA's enterprise reference architecture). */
-static double usual_nic_Gbit_per_s(const char *hardware) {
-    if (strncmp(hardware, "v100", 4) == 0) return 50;
-    if (strncmp(hardware, "gh200", 5) == 0) return 200; /* Alps, JUPITER */
-    if (strstr(hardware, "b300") != NULL) return 800;
-    return strncmp(hardware, "a100", 4) == 0 || strncmp(hardware, "a800", 4) == 0 ? 200 : 400;
-}
-
-/* NVIDIA's boards of four A100, H100, H200 or GH200 link each GPU to the three others, without a
- * switch (nvidia-smi topo: NV4 or NV6 in NVIDIA/nccl-tests issue 331, NVIDIA/cuda-samples issue
- * 392), and those of eight V100 form a cube mesh. 0: a switch. */
-static int64_t mesh_gpus(const char *hardware, int64_t gpus_per_node) {
-    static const char *const boards[] = { "a100", "h100", "h200", "gh200" };
-    if (strstr(hardware, "pcie") != NULL || strstr(hardware, "nvl") != NULL) return 0;
-    if (strncmp(hardware, "v100", 4) == 0 && gpus_per_node == 8) return 8;
-    for (size_t i = 0; i < sizeof boards / sizeof boards[0]; i++)
-        if (strncmp(hardware, boards[i], strlen(boards[i])) == 0 && gpus_per_node == 4) return 4;
-    return 0;
-}
-
 /* What no column has: how fast the machine's collectives are beside its NICs. */
 static void add_machine(cJSON *cluster, struct measured_row *row,
                         const struct known_machine *machine) {
@@ -223,13 +201,12 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     cJSON *cluster = cJSON_AddObjectToObject(root, "cluster");
     cJSON_AddStringToObject(cluster, "hardware", hardware);
     cJSON_AddNumberToObject(cluster, "gpu_count", (double)r->gpu_count);
-    int64_t node = r->gpus_per_node;
+    struct gpu gpu = { .gpus_per_node = 1 };
     struct error unread = { 0 }; /* which the scenario tells */
-    if (node < 1 &&
-        !hardware_node_gpus(row->context->arena, row->context->directory, hardware, &node, &unread))
-        node = 1;
+    hardware_gpu(row->context->arena, row->context->directory, hardware, &gpu, &unread);
+    int64_t node = r->gpus_per_node < 1 ? gpu.gpus_per_node : r->gpus_per_node;
     const int64_t built = node < r->gpu_count ? node : r->gpu_count,
-                  mesh = mesh_gpus(row->out->gpu, node);
+                  mesh = node == gpu.mesh_gpus ? node : 0;
     node = hardware_node_share(node, r->gpu_count, row->tp);
     if (r->gpus_per_node < 1)
         measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
@@ -243,7 +220,7 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     const bool stated = !isnan(r->nic_Gbit_per_s_per_gpu), several = node < r->gpu_count;
     const struct known_machine *machine = several ? measured_known_machine(row) : NULL;
     const double usual = machine != NULL ? machine->preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9
-                                         : usual_nic_Gbit_per_s(row->out->gpu),
+                                         : gpu.server_nic_Gbit_per_s,
                  rate = stated ? r->nic_Gbit_per_s_per_gpu : usual;
     if (!stated && several)
         measured_row_note(row, "nic_Gbit_per_s_per_gpu: %g, as %s %s", rate,
@@ -536,8 +513,12 @@ static void add_reduce_dtype(cJSON *training, struct measured_row *row, const ch
 
 static void add_training(cJSON *root, struct measured_row *row) {
     const char *precision = row->run.precision;
-    if (precision[0] == '\0') { /* Volta's tensor cores know no bf16 */
-        precision = strncmp(row->out->gpu, "v100", 4) == 0 ? "fp16" : "bf16";
+    if (precision[0] == '\0') {
+        struct gpu gpu = { .peak_flop_per_s = { [PRECISION_BF16] = 1 } };
+        struct error unread = { 0 };
+        hardware_gpu(row->context->arena, row->context->directory, row->out->hardware, &gpu,
+                     &unread);
+        precision = gpu.peak_flop_per_s[PRECISION_BF16] > 0 ? "bf16" : "fp16";
         measured_row_note(row, "precision: %s", precision);
     }
     cJSON *training = cJSON_AddObjectToObject(root, "training");
