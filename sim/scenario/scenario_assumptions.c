@@ -145,6 +145,22 @@ static void pcie_assumption(struct reader *r) {
                      (long)gpus, bus_bytes / price.seconds / 1e9, price.source));
 }
 
+/* Hidden traffic of data parallelism is not free: NCCL's kernels hold SMs and HBM bandwidth. */
+static void overlap_assumption(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct layout *l = &s->layout;
+    const bool sharded = l->zero_stage > 1;
+    const double cost = sharded ? s->backend->overlap_cost : s->backend->data_overlap_cost;
+    const bool hides = sharded || l->overlap_gradient_reduce || l->overlap_parameter_gather;
+    if (l->dp * l->cp == 1 || !hides || !(cost > 0)) return;
+    scenario_assume(r, arena_format(s->arena,
+                                    "data-parallel traffic that hides behind compute slows it by "
+                                    "%g s for each second that its bytes take inside a node, so "
+                                    "that faster NICs gain little there (%s of stack %s)",
+                                    cost, sharded ? "overlap_cost" : "data_overlap_cost",
+                                    s->stack->name));
+}
+
 /* How a sequence is shared, where nobody said. */
 static void context_assumption(struct reader *r) {
     struct scenario *s = r->s;
@@ -213,6 +229,7 @@ void standing_assumptions(struct reader *r) {
     else if (!s->layout.overlap_gradient_reduce && s->layout.dp > 1)
         scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
                            "(layout.overlap_gradient_reduce)");
+    overlap_assumption(r);
     if (s->training_fields.offload_blocks > 0)
         scenario_assume(r, arena_format(s->arena,
                                         "kept activations of %ld blocks a stage are copied to host "
