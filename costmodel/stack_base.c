@@ -96,19 +96,23 @@ static struct stack_file *read_upon(struct stack_files *files, const char *name,
                                     struct error *err);
 
 /* Of what the file's document states as its base, up to `levels` below it. */
-static struct stack_file *read_base(struct stack_files *files, const struct json *json,
+static struct stack_file *read_base(struct stack_files *files, const struct stack_file *file,
                                     const cJSON *base, const char *place, int levels,
                                     struct error *err) {
+    const struct json *json = file->json;
     if (!stack_check_sources(json, cJSON_GetObjectItemCaseSensitive(json_root(json), "sources"),
                              err) ||
         !is_there(files->arena, files->directory, json, base, place, err))
         return NULL;
-    if (levels == 0) {
+    struct stack_file *below = NULL;
+    if (levels > 0)
+        below = read_upon(files, place, levels - 1, err);
+    else
         json_error(json, base, err, "no file may stand on itself, by way of others either",
                    "is the base of a base of a base: %d levels are the most", BASE_LEVELS);
-        return NULL;
-    }
-    return read_upon(files, place, levels - 1, err);
+    if (below == NULL && levels == BASE_LEVELS)
+        error_context(err, "the base of stack '%s'", file->place);
+    return below;
 }
 
 static bool put_all_bases(struct stack_files *files, struct stack_file *file, int levels,
@@ -120,11 +124,8 @@ static bool put_all_bases(struct stack_files *files, struct stack_file *file, in
         if (cJSON_GetObjectItemCaseSensitive(root, "sources") == NULL)
             cJSON_AddObjectToObject(root, "sources");
         const char *place = place_of(files->arena, file->json, base->valuestring);
-        const struct stack_file *below = read_base(files, file->json, base, place, levels, err);
-        if (below == NULL) {
-            if (levels == BASE_LEVELS) error_context(err, "the base of stack '%s'", file->place);
-            return false;
-        }
+        const struct stack_file *below = read_base(files, file, base, place, levels, err);
+        if (below == NULL) return false;
         put_base(root, json_root(below->json), place);
         bases[0] = place;
         for (int i = 0; i < below->base_count; i++)

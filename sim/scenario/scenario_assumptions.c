@@ -231,12 +231,13 @@ void standing_assumptions(struct reader *r) {
                            "(layout.overlap_gradient_reduce)");
     overlap_assumption(r);
     if (s->training_fields.offload_blocks > 0)
-        scenario_assume(r, arena_format(s->arena,
-                                        "kept activations of %ld blocks a stage are copied to host "
-                                        "memory and back beside compute, at %.3g GB/s; whether the "
-                                        "host has that memory is not looked at",
-                                        (long)s->training_fields.offload_blocks,
-                                        scenario_host_copy_bytes_per_s(s) / 1e9));
+        scenario_assume(
+            r, arena_format(s->arena,
+                            "kept activations of up to %ld blocks a stage are copied to host "
+                            "memory and back beside compute, at %.3g GB/s; whether the "
+                            "host has that memory is not looked at",
+                            (long)s->training_fields.offload_blocks,
+                            scenario_host_copy_bytes_per_s(s) / 1e9));
     pcie_assumption(r);
     context_assumption(r);
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)

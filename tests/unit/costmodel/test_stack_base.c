@@ -92,6 +92,11 @@ static void test_a_base(void **state) {
         assert_null(stack_load(arena, folder, mistakes[i].name, &err));
         if (strstr(err.text, mistakes[i].want) == NULL) fail_msg("case %zu: %s", i, err.text);
     }
+    /* One of the file itself is not the base's. */
+    write_stack(arena, folder, "stray", "\"base\":\"low\",\"loss_traffic\":0.5");
+    err = (struct error){ 0 };
+    assert_null(stack_load(arena, folder, "stray", &err));
+    assert_null(strstr(err.text, "the base of stack"));
     /* A mistake in the base is shown there. */
     write_stack(arena, folder, "round", "\"base\":\"bad\"");
     err = (struct error){ 0 };
