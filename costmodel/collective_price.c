@@ -61,6 +61,13 @@ static double tree_nic_bytes_per_s(const struct gpu *gpu) {
     return INFINITY;
 }
 
+/* NVLink SHARP came with Hopper's switches; boards without one and PCIe have none. */
+static bool reduces_in_switch(const struct gpu *gpu, const struct cluster_network *network) {
+    const enum gpu_generation make = gpu_generation_of(gpu->name);
+    return (make == GENERATION_HOPPER || make == GENERATION_BLACKWELL) &&
+           gpu->nvlink_bytes_per_s > 0 && network->nvlink_mesh_gpus < 2;
+}
+
 void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu,
                            const struct collective_curves *curves,
                            const struct cluster_network *network) {
@@ -71,6 +78,7 @@ void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu
     *rates = (struct collective_rates){
         .network = *network,
         .curves = curves,
+        .rings_alone = network->without_nvls && reduces_in_switch(gpu, network),
         .link_bytes_per_s =
             gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s,
         .socket_bytes_per_s = gpu->nvlink_bytes_per_s > 0 ? 0 : gpu->socket_bytes_per_s,
@@ -146,6 +154,28 @@ static double mesh_share(int64_t mesh_gpus, int64_t ranks) {
     return lesser_of((double)(ranks - 1) / (double)(mesh_gpus - 1), 1);
 }
 
+/* Two and four GPUs never reduce in the switch (calibrate/fit/fit_collective.c), and a ring is a
+ * reduce-scatter and an all-gather in one kernel: of more GPUs, what four spare by that. Bus
+ * bandwidth at 1 GiB: 374 GB/s of eight H100, 370 and 369 measured with NVLS off (NVIDIA/nccl issue
+ * 2140, nccl-tests issue 309); 692 of eight B300, 695 measured. Eight A100, which have no such
+ * switch, by this rule 7 % short from 128 MiB on, up to 24 below: never less than with NVLS. */
+enum { RING_RANKS = 4 };
+
+static double ring_all_reduce_s(const struct collective_curves *curves, int64_t rank_count,
+                                double bytes) {
+    const struct collective_table *ignored;
+    bool inside;
+    const enum operator_kind halves[] = { OPERATOR_REDUCE_SCATTER, OPERATOR_ALL_GATHER };
+    double two_s = 0, two_of_four_s = 0;
+    for (int i = 0; i < 2; i++) {
+        two_s += collective_inside_s(curves, halves[i], rank_count, bytes, &inside, &ignored);
+        two_of_four_s +=
+            collective_inside_s(curves, halves[i], RING_RANKS, bytes, &inside, &ignored);
+    }
+    return two_s / two_of_four_s *
+           collective_inside_s(curves, OPERATOR_ALL_REDUCE, RING_RANKS, bytes, &inside, &ignored);
+}
+
 /* The tables are of nodes with a switch. */
 static double node_collective_s(const struct collective_rates *rates, enum operator_kind op,
                                 int64_t rank_count, double bytes, bool *inside_range,
@@ -153,6 +183,11 @@ static double node_collective_s(const struct collective_rates *rates, enum opera
     const struct collective_curves *curves = rates->curves;
     const double switched_s =
         collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
+    if (rates->rings_alone && op == OPERATOR_ALL_REDUCE && rank_count > RING_RANKS) {
+        const double ring_s = ring_all_reduce_s(curves, rank_count, bytes);
+        if (ring_s > switched_s) *inside_range = false;
+        return greater_of(ring_s, switched_s);
+    }
     const int64_t mesh_gpus = rates->network.nvlink_mesh_gpus;
     if (mesh_gpus < 2) return switched_s;
     const double start_s = collective_latency_s(curves, op, rank_count),

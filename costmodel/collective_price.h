@@ -35,6 +35,7 @@
 struct collective_rates {
     struct cluster_network network;
     const struct collective_curves *curves;
+    bool rings_alone; /* the tables' all-reduce of many ranks is the switch's, and it is off */
     double link_bytes_per_s;     /* of one GPU inside its node, one direction */
     double socket_bytes_per_s;   /* between halves of a node without NVLink; 0: no limit */
     double tree_nic_bytes_per_s; /* of an all-reduce by trees on two nodes, for each NIC */

@@ -81,6 +81,7 @@ struct cluster_network {
     /* GPUs of a node whose links go straight to each other: 4, shared evenly (the four-GPU boards
      * of A100 and Hopper), or 8, the cube mesh of V100; 0: all hang on a switch. */
     int64_t nvlink_mesh_gpus;
+    bool without_nvls; /* the switch adds nothing up (NCCL_NVLS_ENABLE=0) */
     int64_t gpu_count; /* of the job, whose steps wait for the slowest; 0: one alone */
 };
 

@@ -261,6 +261,7 @@ static bool read_files(struct reader *r) {
         .nic_efficiency_fraction = s->cluster_fields.nic_efficiency_fraction,
         .fabric = s->cluster_fields.fabric,
         .nvlink_mesh_gpus = s->cluster_fields.nvlink_mesh_gpus,
+        .without_nvls = !s->cluster_fields.nvls,
         .gpu_count = s->cluster_fields.gpu_count,
     };
     const enum precision precision = s->main_precision;

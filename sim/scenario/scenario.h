@@ -47,6 +47,7 @@ struct scenario_cluster {
     int64_t gpu_count, gpus_per_node;
     double nic_Gbit_per_s_per_gpu, nic_latency_us, nic_efficiency_fraction;
     int64_t nics_per_node, nvlink_mesh_gpus;
+    bool nvls;
     double host_memory_GB_per_node; /* below 0: not stated */
     int64_t gpus_per_host_link;
     double price_usd_per_gpu_hour, on_demand_usd_per_gpu_hour;

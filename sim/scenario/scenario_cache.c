@@ -86,11 +86,12 @@ scenario_cache_cost_model(struct scenario_cache *cache, const char *directory, c
     char key[8192];
     char *rules_text = rules != NULL ? cJSON_PrintUnformatted(rules) : NULL;
     int length = snprintf(
-        key, sizeof key, "%s\n%ld %.17g %.17g %ld %ld %ld %.17g %s\n%p %d %d %s", hardware,
+        key, sizeof key, "%s\n%ld %.17g %.17g %ld %ld %d %ld %.17g %s\n%p %d %d %s", hardware,
         (long)n->gpus_per_node, n->nic_bytes_per_s_per_gpu, n->nic_latency_s,
-        (long)n->nics_per_node, (long)n->nvlink_mesh_gpus, stack != NULL ? (long)n->gpu_count : 0,
-        n->nic_efficiency_fraction, n->fabric != NULL ? n->fabric : "", (const void *)stack,
-        stack != NULL ? (int)precision : 0, writes_text, rules_text != NULL ? rules_text : "");
+        (long)n->nics_per_node, (long)n->nvlink_mesh_gpus, n->without_nvls,
+        stack != NULL ? (long)n->gpu_count : 0, n->nic_efficiency_fraction,
+        n->fabric != NULL ? n->fabric : "", (const void *)stack, stack != NULL ? (int)precision : 0,
+        writes_text, rules_text != NULL ? rules_text : "");
     cJSON_free(rules_text);
     if (length < 0 || (size_t)length >= sizeof key) {
         error_set(err, "the rules, or the names of hardware and fabric, are too long");

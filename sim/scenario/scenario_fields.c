@@ -116,6 +116,10 @@ static const struct field cluster_fields[] = {
       "GPUs of a node whose links go straight to each other: a pair of 4 has a third of them, one "
       "of 8 (V100's cube mesh) a sixth; 0: through a switch",
       NULL },
+    { "nvls", FIELD_BOOL, AT(nvls), 0, 0, "true", "",
+      "all-reduces inside a node are added up in the NVSwitch where Hopper's and later GPUs do "
+      "(NVLink SHARP); false: by rings alone, as with NCCL_NVLS_ENABLE=0",
+      NULL },
     { "host_memory_GB_per_node", FIELD_DOUBLE, AT(host_memory_GB_per_node), 1, 1e6, "null", "GB",
       "host memory that offloaded activations of a node's GPUs may take together (policy dip); "
       "null: as much as they need",

@@ -54,6 +54,69 @@ static void test_latency_beyond_the_tables(void **state) {
     }
 }
 
+static double node_s(const struct cost_model *model, enum operator_kind op, int64_t ranks,
+                     double bytes) {
+    const struct communicator node = { .rank_count = ranks,
+                                       .ranks_per_node = ranks,
+                                       .node_count = 1 };
+    const struct operator_work work =
+        operator_collective("", op, PASS_BACKWARD, COMMUNICATOR_DATA, bytes);
+    return cost_model_price_isolated(model, &work, &node).seconds;
+}
+
+static double by_rings_s(const struct cost_model *model, int64_t ranks, double bytes) {
+    return (node_s(model, OPERATOR_REDUCE_SCATTER, ranks, bytes) +
+            node_s(model, OPERATOR_ALL_GATHER, ranks, bytes)) /
+           (node_s(model, OPERATOR_REDUCE_SCATTER, 4, bytes) +
+            node_s(model, OPERATOR_ALL_GATHER, 4, bytes)) *
+           node_s(model, OPERATOR_ALL_REDUCE, 4, bytes);
+}
+
+/* Eight A100 have no switch that adds up: their own table tells how good the rule of rings is.
+ * Hopper and Blackwell without NVLS take it; with it, or of four GPUs, as measured. */
+static void test_without_nvls(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu;
+        double bus_GB_per_s; /* measured with NCCL_NVLS_ENABLE=0; 0: it has none to turn off */
+    } cases[] = {
+        { HARDWARE "h100-80g-sxm.json", 370 },  /* NVIDIA/nccl issue 2140, nccl-tests issue 309 */
+        { HARDWARE "b300-288g-sxm.json", 695 }, /* NVIDIA/nccl issue 2140 */
+        { HARDWARE "a100-80g-sxm.json", 0 },
+    };
+    struct arena *arena = arena_create();
+    const struct cost_model *a100 = model_on(arena, HARDWARE "a100-80g-sxm.json", 8);
+    for (double bytes = 128 << 20; bytes < 10e9; bytes *= 2) {
+        const double off =
+            by_rings_s(a100, 8, bytes) / node_s(a100, OPERATOR_ALL_REDUCE, 8, bytes) - 1;
+        if (fabs(off) > 0.08) fail_msg("%g bytes: %.3f off", bytes, off);
+    }
+    const struct cluster_network rings = { .gpus_per_node = 8,
+                                           .nic_bytes_per_s_per_gpu = 50e9,
+                                           .without_nvls = true };
+    const double bytes = 1 << 30;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error err = { 0 };
+        const struct cost_model *with = model_on(arena, cases[i].gpu, 8),
+                                *without =
+                                    cost_model_create(arena, SCENARIOS, cases[i].gpu, &rings, &err);
+        assert_non_null(without);
+        const double with_s = node_s(with, OPERATOR_ALL_REDUCE, 8, bytes),
+                     without_s = node_s(without, OPERATOR_ALL_REDUCE, 8, bytes),
+                     bus_GB_per_s = bytes * 1.75 / without_s / 1e9;
+        if (cases[i].bus_GB_per_s > 0 && fabs(bus_GB_per_s / cases[i].bus_GB_per_s - 1) > 0.03)
+            fail_msg("%s: %.0f GB/s", cases[i].gpu, bus_GB_per_s);
+        assert_true(cases[i].bus_GB_per_s > 0 ? without_s > with_s : without_s == with_s);
+        assert_true(node_s(without, OPERATOR_ALL_REDUCE, 4, bytes) ==
+                    node_s(with, OPERATOR_ALL_REDUCE, 4, bytes));
+        assert_true(node_s(without, OPERATOR_ALL_GATHER, 8, bytes) ==
+                    node_s(with, OPERATOR_ALL_GATHER, 8, bytes));
+        assert_true(node_s(without, OPERATOR_ALL_REDUCE, 8, 4e6) >=
+                    node_s(with, OPERATOR_ALL_REDUCE, 8, 4e6));
+    }
+    arena_destroy(arena);
+}
+
 /* The bytes that pass through a GPU are the same however many GPUs share its node. */
 static void test_moving_ignores_the_node(void **state) {
     (void)state;
@@ -411,6 +474,7 @@ static void test_two_nodes_before_hopper(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latency_beyond_the_tables),
+        cmocka_unit_test(test_without_nvls),
         cmocka_unit_test(test_moving_ignores_the_node),
         cmocka_unit_test(test_links_carry_all_ranks),
         cmocka_unit_test(test_fabrics),
