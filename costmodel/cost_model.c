@@ -58,6 +58,10 @@ const struct cluster_network *cost_model_network(const struct cost_model *model)
     return &model->rates.network;
 }
 
+bool cost_model_rings_alone(const struct cost_model *model) {
+    return model->rates.rings_alone;
+}
+
 const char *cost_model_profile_id(const struct cost_model *model) {
     return model->profile_id;
 }

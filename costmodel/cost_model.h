@@ -177,6 +177,8 @@ double cost_model_memory_band(const struct cost_model *model);
 const char *cost_model_stack_id(const struct cost_model *model, struct arena *arena);
 const struct gpu *cost_model_gpu(const struct cost_model *model);
 const struct cluster_network *cost_model_network(const struct cost_model *model);
+/* Its network is without NVLS and its GPUs would reduce in their switch. */
+bool cost_model_rings_alone(const struct cost_model *model);
 /* Name and hash of the profile, stored with each run. */
 const char *cost_model_profile_id(const struct cost_model *model);
 

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "costmodel/step_band.h"
 #include "sim/cli/calibrate_steps.h"
@@ -76,14 +75,6 @@ static void print_bands(const struct bands_report *report, int64_t rows_with_ste
         printf("\nwritten: %s\n", output);
     else
         puts("\nnothing was written: name the bands file with -o FILE");
-}
-
-/* The folder's own, by whatever path. */
-static bool is_read_file(struct cli *cli, const char *path) {
-    struct stat a, b;
-    const char *read = arena_format(cli->arena, "%s/bands.json", cli->scenario_options.directory);
-    return stat(path, &a) == 0 && stat(read, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
 }
 
 /* The bands that the rows are read beside; *out stays NULL where the folder has none. */
@@ -171,9 +162,10 @@ int calibrate_bands(struct cli *cli, const char *const *paths, int64_t path_coun
         return cli_error(&err);
     struct json *before = NULL;
     if (own_rows && !load_bands_before(cli, &before, &err)) return cli_error(&err);
+    const char *read = arena_format(cli->arena, "%s/bands.json", cli->scenario_options.directory);
     struct made_bands made = { 0 };
     bool ok = make_bands(cli, paths, path_count, before, &made, &err);
-    const bool settles = ok && !own_rows && output != NULL && is_read_file(cli, output) &&
+    const bool settles = ok && !own_rows && output != NULL && cli_same_file(output, read) &&
                          !holds(output, made.bands);
     ok = ok && (output == NULL || calibrate_write_document(made.bands, output, &err));
     if (ok && settles) ok = settle_bands(cli, paths, path_count, output, &made, &err);

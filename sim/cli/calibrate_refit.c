@@ -11,32 +11,19 @@
 #include "sim/cli/validation_page.h"
 #include "sim/study/measured/measured_run.h"
 
-/* The answer of one fit among those of the others; without --json there is none. */
-static void add(cJSON *list, cJSON *answer) {
-    if (answer != NULL) cJSON_AddItemToArray(list, answer);
-}
+typedef int fit_one(struct cli *cli, const char *name, const char *measured, const char *output,
+                    cJSON **json);
 
-static int refit_gpus(struct cli *cli, cJSON *answers) {
-    for (const char *const *name = calibrate_gpu_names(); *name != NULL; name++) {
+/* Each of the names over its file in this folder of scenarios/hardware. */
+static int refit_all(struct cli *cli, const char *const *names, const char *folder, fit_one *fit,
+                     cJSON *answers) {
+    for (; *names != NULL; names++) {
         cJSON *answer = NULL;
-        const int code = calibrate_profile(cli, *name, NULL,
-                                           arena_format(cli->arena, "%s/hardware/curves/%s.json",
-                                                        cli->scenario_options.directory, *name),
-                                           &answer);
-        add(answers, answer);
-        if (code != EXIT_DONE) return code;
-    }
-    return EXIT_DONE;
-}
-
-static int refit_fabrics(struct cli *cli, cJSON *answers) {
-    for (const char *const *name = calibrate_fabric_names(); *name != NULL; name++) {
-        cJSON *answer = NULL;
-        const int code = calibrate_fabric(cli, *name, NULL,
-                                          arena_format(cli->arena, "%s/hardware/fabrics/%s.json",
-                                                       cli->scenario_options.directory, *name),
-                                          &answer);
-        add(answers, answer);
+        const int code = fit(cli, *names, NULL,
+                             arena_format(cli->arena, "%s/hardware/%s/%s.json",
+                                          cli->scenario_options.directory, folder, *names),
+                             &answer);
+        if (answer != NULL) cJSON_AddItemToArray(answers, answer);
         if (code != EXIT_DONE) return code;
     }
     return EXIT_DONE;
@@ -60,8 +47,11 @@ static int refit(struct cli *cli, bool profiles, const char *rows, cJSON *object
     const char *directory = cli->scenario_options.directory;
     int code = EXIT_DONE;
     if (profiles) {
-        code = refit_gpus(cli, cJSON_AddArrayToObject(object, "gpus"));
-        if (code == EXIT_DONE) code = refit_fabrics(cli, cJSON_AddArrayToObject(object, "fabrics"));
+        code = refit_all(cli, calibrate_gpu_names(), "curves", calibrate_profile,
+                         cJSON_AddArrayToObject(object, "gpus"));
+        if (code == EXIT_DONE)
+            code = refit_all(cli, calibrate_fabric_names(), "fabrics", calibrate_fabric,
+                             cJSON_AddArrayToObject(object, "fabrics"));
         if (code != EXIT_DONE) return code;
     }
     cJSON *steps = NULL, *bands = NULL;

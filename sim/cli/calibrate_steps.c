@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "calibrate/fit/calibrate.h"
 #include "sim/base/output_draft.h"
@@ -230,13 +229,6 @@ static cJSON *fit_json(const struct stack_fit *fit, const char *const *paths) {
     return o;
 }
 
-static bool holds_read_stacks(struct cli *cli, const char *directory) {
-    struct stat a, b;
-    const char *read = arena_format(cli->arena, "%s/stacks", cli->scenario_options.directory);
-    return stat(directory, &a) == 0 && stat(read, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
-
 int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, const char *directory,
                     bool whole, cJSON **json) {
     struct error err = { 0 };
@@ -245,7 +237,8 @@ int calibrate_steps(struct cli *cli, const char *path, const char *row_ids, cons
         error_hint(&err, "ballast calibrate fit --steps %s -o my/stacks", path);
         return cli_error(&err);
     }
-    if (!whole && holds_read_stacks(cli, directory)) {
+    const char *read = arena_format(cli->arena, "%s/stacks", cli->scenario_options.directory);
+    if (!whole && cli_same_file(directory, read)) {
         error_set(&err,
                   "%s holds the stacks that a fit begins with: the next one would begin with "
                   "this one's, and the shipped ones would be gone",

@@ -70,6 +70,8 @@ void cli_print_json(cJSON *object);
 void cli_add_number(cJSON *object, const char *key, double value); /* NaN: null */
 /* To who asked for it (json not NULL; to be freed), else as above. */
 void cli_give_json(cJSON *object, cJSON **json);
+/* Two names of one file or folder that is there. */
+bool cli_same_file(const char *a, const char *b);
 /* Makes it unless it is there; `made` (may be NULL): it was not. */
 bool cli_make_folder(const char *path, bool *made, struct error *err);
 /* A progress line on stderr: a bar with rate and time left on a terminal, now and then a plain

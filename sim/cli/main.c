@@ -178,6 +178,12 @@ bool cli_check_step(const struct execution *e, int64_t iteration, int64_t rank, 
                      (long)ranks - 1);
 }
 
+bool cli_same_file(const char *a, const char *b) {
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 bool cli_make_folder(const char *path, bool *made, struct error *err) {
     struct stat status;
     const bool new = mkdir(path, 0777) == 0;

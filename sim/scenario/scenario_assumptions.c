@@ -239,6 +239,11 @@ void standing_assumptions(struct reader *r) {
                             (long)s->training_fields.offload_blocks,
                             scenario_host_copy_bytes_per_s(s) / 1e9));
     pcie_assumption(r);
+    if (!s->cluster_fields.nvls && !cost_model_rings_alone(s->cost_model))
+        scenario_assume(r, arena_format(s->arena,
+                                        "cluster.nvls changes nothing: nodes of %s add nothing up "
+                                        "in a switch",
+                                        cost_model_gpu(s->cost_model)->name));
     context_assumption(r);
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");

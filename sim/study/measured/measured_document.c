@@ -201,7 +201,7 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     cJSON *cluster = cJSON_AddObjectToObject(root, "cluster");
     cJSON_AddStringToObject(cluster, "hardware", hardware);
     cJSON_AddNumberToObject(cluster, "gpu_count", (double)r->gpu_count);
-    struct gpu gpu = { .gpus_per_node = 1 };
+    struct gpu gpu = { .gpus_per_node = 1, .server_nic_Gbit_per_s = 400 };
     struct error unread = { 0 }; /* which the scenario tells */
     hardware_gpu(row->context->arena, row->context->directory, hardware, &gpu, &unread);
     int64_t node = r->gpus_per_node < 1 ? gpu.gpus_per_node : r->gpus_per_node;
