@@ -44,13 +44,24 @@ struct stack_factor {
     const struct stack_run *runs; /* of these rows, as many; NULL: not known */
 };
 
-/* How a block is recomputed; sim/model/model.h says what each means. */
-enum stack_recompute {
-    STACK_RECOMPUTE_WHOLE,
-    STACK_RECOMPUTE_NEEDED,
-    STACK_RECOMPUTE_OPERATORS,
-    STACK_RECOMPUTE_CORE,
-    STACK_RECOMPUTE_PROJECTED
+/* How a framework runs the forward of a recomputing block again.
+ *   whole      all of it (Megatron-LM's and reentrant PyTorch checkpoints). Selective: core
+ *              attention.
+ *   needed     until every kept tensor is back, so not the last matmul, its reduction and the
+ *              residual (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody
+ *              reads). Selective: core attention.
+ *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
+ *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them.
+ *   core       full as whole. Selective: core attention, fused or not (Megatron-core checkpoints
+ *              whatever kernel it has; the other styles repeat unfused attention alone).
+ *   projected  full as needed, but the outputs of q, k and v were kept (MaxText's save_qkv_proj).
+ *              Selective: core attention. */
+enum recompute_style {
+    RECOMPUTE_WHOLE,
+    RECOMPUTE_NEEDED,
+    RECOMPUTE_OPERATORS,
+    RECOMPUTE_CORE,
+    RECOMPUTE_PROJECTED
 };
 
 /* Tensors that an unfused block keeps for its backward beside those of layer_memory.c's fused
@@ -113,6 +124,58 @@ enum stack_unpads {
     UNPADS_ALWAYS
 };
 
+/* How a framework's code runs a block and the loss: kernels that others fuse, and what they keep. */
+struct stack_block {
+    enum recompute_style recompute_style;
+    unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
+    enum stack_tensor_traffic tensor_traffic;
+    enum stack_casts casts;
+    enum stack_linear_gradients linear_gradients;
+    enum stack_unpads unpads;
+    /* lengths of which unfused attention's softmax is one kernel; 0: any */
+    int64_t softmax_multiple;
+    bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
+    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
+    bool pads_matmuls;    /* its compiler pads odd rows of unfused attention's scores */
+    bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
+    bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
+    bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
+    bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
+};
+
+/* What a framework does around the blocks of a step. */
+struct stack_step {
+    /* the host's time to launch one transformer block: a pass is never shorter */
+    double host_forward_s, host_backward_s;
+    double host_frozen_s;       /* what frozen weights take from the backward */
+    double gather_time;         /* ZeRO-1 parameter gather over the ring's */
+    bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */
+    bool reduces_once;          /* sharded gradients stay whole between micro-batches (no_sync) */
+    bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
+    double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */
+    double data_overlap_cost; /* the same, of ZeRO-0 and 1: reductions and gathers that hide */
+    double shard_list_s; /* of the host, for each rank and tensor gathered or reduced as a list */
+    double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered; half
+                               * of it under ZeRO-2 */
+    double reduce_copy_bytes; /* per trainable parameter and sharded reduction: copies into it */
+    double gradient_passes;   /* over whole gradients in a step of several ranks: cleared, scaled,
+                               * looked through, copied to buckets and back */
+    /* per parameter of a block whose matmuls run in fp8: copies by rows and columns
+     * that stay from the forward to the backward pass, beside the weight itself */
+    double quantised_copy_bytes;
+    bool fp8_weights; /* of blocks whose matmuls run in fp8 they are fp8 themselves (fp8_params) */
+    bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
+    double kept_activations;    /* of a block over what its fused kernels keep */
+    /* per trainable parameter of a rank's share: temporaries of the optimizer's step */
+    double update_bytes;
+    /* held per logit at the loss's worst moment, and where TP divides them; NaN: layer_memory.c's
+     * 10 */
+    double logit_bytes, divided_logit_bytes;
+    double reserved_fraction; /* of what is allocated, on top */
+    double context_bytes;     /* NaN: as the GPU file says */
+    double communicator_bytes;
+};
+
 /* A figure that the file states, and where it comes from. */
 struct stack_cause {
     const char *name, *value, *source; /* source "" for words and switches without one */
@@ -126,6 +189,8 @@ struct stack {
      * notes say one of told_by; NULL at the end */
     const char **refines, **told_by;
     int64_t year;
+    struct stack_block block;
+    struct stack_step step;
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
@@ -141,14 +206,10 @@ struct stack {
     struct stack_kernel_traffic {
         double forward, backward;
     } kernel_traffic[FORM_COUNT];
-    enum stack_recompute recompute_style;
-    double launch_gap_s; /* from kernel to kernel; NaN: the profile's */
-    /* the host's time to launch one transformer block: a pass is never shorter */
-    double host_forward_s, host_backward_s;
+    double launch_gap_s;   /* from kernel to kernel; NaN: the profile's */
     double host_sharded_s; /* what the hooks of ZeRO-3 on each of its modules add to either */
     double host_divided_forward_s, host_divided_backward_s; /* what TP's dispatch adds */
     double host_fp8_s;                                      /* what fp8 adds to the forward */
-    double host_frozen_s; /* what frozen weights take from the backward */
     const char *host_gpu; /* these on GPUs whose name begins so; "": on all */
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
@@ -157,21 +218,9 @@ struct stack {
                              * time x (1 +- this); NaN: none are known */
     bool one_place;         /* stands for runs of the place that its factors were fitted on alone */
     bool simulated;         /* stands for a simulator's figures, not for measured runs */
-    enum stack_tensor_traffic tensor_traffic;
-    enum stack_casts casts;
-    enum stack_linear_gradients linear_gradients;
-    enum stack_unpads unpads;
-    int64_t softmax_multiple; /* lengths that unfused attention's one kernel of a softmax takes */
-    bool dropout_apart;       /* a branch is dropped out before the kernel that adds it */
-    bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
-    bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
-    bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
-    bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
     bool offloads_to_fit;      /* a measured FSDP row offloads what does not fit, unless it says */
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
-    bool odd_vocabulary;       /* not padded: rows of logits may begin anywhere */
-    bool pads_matmuls;         /* its compiler pads odd rows of unfused attention's scores */
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides no more than stated */
     bool overlap_tensor;       /* layout.tp_overlap of runs that do not say */
     bool divides_sends;   /* without SP, TP ranks send shares to the next stage, which gathers */
@@ -179,25 +228,13 @@ struct stack {
     /* On so many GPUs and more each kernel is waited for (CUDA_LAUNCH_BLOCKING); 0: never. */
     int64_t blocking_launches_gpus;
     bool overlaps_interleaved_sends; /* but where parts of the model take turns it computes on */
-    bool reduces_once; /* sharded gradients stay whole between micro-batches (no_sync) */
     /* PyTorch's DistributedDataParallel: gradients are copied to buckets that stay (backend fsdp). */
     bool gradient_buckets;
-    bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
-    bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     /* traffic */
     double tensor_hidden_fraction;  /* of TP collectives that the layer rule exposes */
     double tensor_overlap_fraction; /* of gathers and scatters in runs with layout.tp_overlap,
                                        beside what its factors hold (holds_tensor_overlap) */
     double context_hidden_fraction; /* of CP traffic that it exposes */
-    double gather_time;             /* ZeRO-1 parameter gather over the ring's */
-    double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */
-    double data_overlap_cost; /* the same, of ZeRO-0 and 1: reductions and gathers that hide */
-    double shard_list_s; /* of the host, for each rank and tensor gathered or reduced as a list */
-    double gather_copy_bytes; /* per parameter and micro-batch: copies of what ZeRO-3 gathered; half
-                               * of it under ZeRO-2 */
-    double reduce_copy_bytes; /* per trainable parameter and sharded reduction: copies into it */
-    double gradient_passes;   /* over whole gradients in a step of several ranks: cleared, scaled,
-                               * looked through, copied to buckets and back */
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     /* held and reduced where the matmuls run in these precisions; NaN: as above */
@@ -205,21 +242,7 @@ struct stack {
         fp16_accumulate_bytes_moved, fp32_accumulate_bytes_moved;
     /* per parameter of a block with fp8 matmuls, as it is gathered; NaN: 2, as bf16 */
     double fp8_gather_bytes;
-    /* per parameter of a block whose matmuls run in fp8: copies by rows and columns
-     * that stay from the forward to the backward pass, beside the weight itself */
-    double quantised_copy_bytes;
-    bool fp8_weights; /* of blocks whose matmuls run in fp8 they are fp8 themselves (fp8_params) */
-    bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
-    unsigned keeps;             /* enum stack_keeps */
     bool master_weights; /* fp32 copies in the optimizer's state; else bf16 weights are updated */
-    double kept_activations; /* of a block over what its fused kernels keep */
-    /* per trainable parameter of a rank's share: temporaries of the optimizer's step */
-    double update_bytes;
-    /* held per logit at the loss's worst moment, and where TP divides them; NaN: layer_memory.c's
-     * 10 */
-    double logit_bytes, divided_logit_bytes;
-    double reserved_fraction; /* of what is allocated, on top */
-    double context_bytes, communicator_bytes;
     /* measured runs whose time and whose memory a cause was read from; NULL at the end */
     const char **time_rows, **memory_rows;
     /* what the file states of pricing and memory, in its order; not what only measured runs take */

@@ -17,9 +17,14 @@
 /* Where gradients are made and kept in fp32: one read, the other read and written, no cast. */
 #define FP32_ACCUMULATE_BYTES 12
 #define USUAL                                                                                      \
-    .fp32_accumulate_bytes_moved = FP32_ACCUMULATE_BYTES, .gather_time = 1, .kept_activations = 1, \
-    .logit_bytes = NAN, .divided_logit_bytes = NAN, .reserved_fraction = RESERVED_FRACTION,        \
-    .communicator_bytes = COMMUNICATOR_BYTES, .context_bytes = NAN
+    .fp32_accumulate_bytes_moved = FP32_ACCUMULATE_BYTES,                                          \
+    .step = { .gather_time = 1,                                                                    \
+              .kept_activations = 1,                                                               \
+              .logit_bytes = NAN,                                                                  \
+              .divided_logit_bytes = NAN,                                                          \
+              .reserved_fraction = RESERVED_FRACTION,                                              \
+              .communicator_bytes = COMMUNICATOR_BYTES,                                            \
+              .context_bytes = NAN }
 
 /* Megatron-DeepSpeed: DeepSpeed's PipelineModule (OmniBal's backend). Its p2p calls are ordered on
  * the compute stream and divided over TP ranks (is_pipe_partitioned of runtime/pipe/engine.py), its
@@ -142,55 +147,23 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     if (stack->backend != NULL && strncmp(stack->backend, "megatron", 8) == 0)
         b->frees_gradients = b->gradient_buckets = false;
     b->gradient_buckets &= stack->gradient_buckets;
-    b->gather_time = stack->gather_time;
-    b->overlap_cost = stack->overlap_cost;
-    b->data_overlap_cost = stack->data_overlap_cost;
-    b->gather_copy_bytes = stack->gather_copy_bytes;
-    b->reduce_copy_bytes = stack->reduce_copy_bytes;
     b->fp8_gather_saves = isnan(stack->fp8_gather_bytes) ? 0 : 2 - stack->fp8_gather_bytes;
-    b->shard_list_s = stack->shard_list_s;
-    b->gradient_passes = stack->gradient_passes;
-    b->owner_broadcasts = stack->owner_broadcasts;
     b->no_master_weights = !stack->master_weights;
-    b->quantised_copy_bytes = stack->quantised_copy_bytes;
-    b->placeholder_gradients = stack->placeholder_gradients;
-    b->fp8_weights = stack->fp8_weights;
-    b->keeps = stack->keeps;
-    if (stack->tensor_traffic != TENSOR_BESIDE) b->keeps |= KEEPS_GATHERED_INPUTS;
-    b->kept_activations = stack->kept_activations;
-    b->update_bytes = stack->update_bytes;
+    b->block = stack->block;
+    if (stack->block.tensor_traffic != TENSOR_BESIDE) b->block.keeps |= KEEPS_GATHERED_INPUTS;
+    b->step = stack->step;
     /* Megatron-LM's optimizers copy gradients to fp32 first (optimizer.py,
      * _copy_model_grads_to_main_grads; distrib_optimizer.py). */
     if (precision == PRECISION_FP16 && strcmp(b->name, "megatron-lm") == 0 && b->gradient_bytes < 4)
-        b->update_bytes = fmax(b->update_bytes, 4);
-    b->logit_bytes = stack->logit_bytes;
-    b->divided_logit_bytes = stack->divided_logit_bytes;
-    b->reserved_fraction = stack->reserved_fraction;
-    b->communicator_bytes = stack->communicator_bytes;
-    b->context_bytes = stack->context_bytes;
-    b->host_forward_s = stack->host_forward_s + hooks_s;
-    b->host_backward_s = stack->host_backward_s + hooks_s;
-    b->host_frozen_s = fmin(stack->host_frozen_s, stack->host_backward_s);
-    if (precision_is_quantised(precision)) b->host_forward_s += stack->host_fp8_s;
+        b->step.update_bytes = fmax(b->step.update_bytes, 4);
+    b->step.host_forward_s += hooks_s;
+    b->step.host_backward_s += hooks_s;
+    b->step.host_frozen_s = fmin(stack->step.host_frozen_s, stack->step.host_backward_s);
+    if (precision_is_quantised(precision)) b->step.host_forward_s += stack->host_fp8_s;
     if (tp > 1) {
-        b->host_forward_s += stack->host_divided_forward_s;
-        b->host_backward_s += stack->host_divided_backward_s;
+        b->step.host_forward_s += stack->host_divided_forward_s;
+        b->step.host_backward_s += stack->host_divided_backward_s;
     }
-    b->recompute_style = stack->recompute_style;
-    b->tensor_traffic = stack->tensor_traffic;
-    b->casts = stack->casts;
-    b->linear_gradients = stack->linear_gradients;
-    b->unpads = stack->unpads;
-    b->softmax_multiple = stack->softmax_multiple;
-    b->whole_logits = stack->whole_logits;
-    b->odd_vocabulary = stack->odd_vocabulary;
-    b->pads_matmuls = stack->pads_matmuls;
-    b->unfused_encoder = stack->unfused_encoder;
-    b->dropout_apart = stack->dropout_apart;
-    b->modulation_apart = stack->modulation_apart;
-    b->branches_apart = stack->branches_apart;
-    b->reduces_once = stack->reduces_once;
-    b->reduces_replicas_last = stack->reduces_replicas_last;
     b->divides_sends |= stack->divides_sends;
     b->send_blocks_host =
         stack->waits_for_sends && !(stack->overlaps_interleaved_sends && interleaved);
@@ -248,14 +221,15 @@ void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stac
     if (strcmp(b->name, "megatron-lm") == 0) {
         if (bytes < b->gradient_bytes) {
             o->update_bytes_moved += 6 / (stack != NULL ? stack->optimizer_traffic : 1);
-            b->update_bytes += 4;
+            b->step.update_bytes += 4;
         } else if (bytes > b->gradient_bytes)
-            b->update_bytes = fmax(b->update_bytes - 4, 0);
+            b->step.update_bytes = fmax(b->step.update_bytes - 4, 0);
         if (b->accumulate_bytes_moved > 0)
             b->accumulate_bytes_moved += 2 * (bytes - b->gradient_bytes);
         b->gradient_bytes = bytes;
     }
-    if (b->reduce_copy_bytes > 0) b->reduce_copy_bytes += bytes - b->gradient_reduce_bytes;
+    if (b->step.reduce_copy_bytes > 0)
+        b->step.reduce_copy_bytes += bytes - b->gradient_reduce_bytes;
     b->gradient_reduce_bytes = bytes;
 }
 
@@ -271,7 +245,7 @@ void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
     const bool bf16_weights = how->precision != PRECISION_FP16 && how->precision != PRECISION_FP32;
     const bool apart = how->fp32_weights_apart, remainders = bf16_weights && !apart;
     if (how->bf16_gradients) b->gradient_bytes = b->gradient_reduce_bytes = 2;
-    b->update_bytes = 0; /* it reads gradients where they were reduced, or copies them below */
+    b->step.update_bytes = 0; /* it reads gradients where they were reduced, or copies them below */
     const double gradient = apart ? 4 : b->gradient_bytes,
                  cast = apart && b->gradient_bytes < 4 ? b->gradient_bytes + 4 : 0,
                  weights = apart                              ? 8 + 6
@@ -285,8 +259,8 @@ void optimizer_use_precision_aware(struct optimizer *o, struct backend *b,
                          state_types[how->exp_avg_sq].bytes_moved;
     o->state_bytes =
         (remainders ? 2 : 4) + state_types[how->exp_avg].bytes + state_types[how->exp_avg_sq].bytes;
-    b->update_bytes += state_types[how->exp_avg].copy_bytes +
-                       state_types[how->exp_avg_sq].copy_bytes + (cast > 0 ? 4 : 0);
+    b->step.update_bytes += state_types[how->exp_avg].copy_bytes +
+                            state_types[how->exp_avg_sq].copy_bytes + (cast > 0 ? 4 : 0);
     /* The price has the stack's traffic in it (stack_traffic_factor). */
     o->update_bytes_moved = moved / (stack != NULL ? stack->optimizer_traffic : 1);
 }

@@ -30,38 +30,16 @@ struct backend {
     bool gathers_once; /* and there is one: simulated as ZeRO-1, which has no shares of weights */
     int64_t usual_zero_stage; /* where nothing is said and there is no pipeline */
     bool zero1_all_reduce;    /* ZeRO-1 reduces whole gradients on every rank, not shards */
-    double gather_time;       /* of the ZeRO-1 parameter gather over one ring all-gather */
-    bool owner_broadcasts; /* ZeRO-1 parameters come owner by owner instead of in one all-gather */
-    bool frees_gradients;  /* the update leaves none: they come anew with the next backward */
-    bool gradient_buckets; /* ranks that hold all states reduce copies of their gradients */
-    bool unit_gradients;   /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
-    bool whole_logits, odd_vocabulary, pads_matmuls, unfused_encoder, dropout_apart,
-        modulation_apart,
-        branches_apart;         /* see struct stack */
-    bool reduces_once;          /* sharded gradients stay whole until the last micro-batch */
-    bool reduces_replicas_last; /* see struct stack */
-    double overlap_cost, data_overlap_cost, shard_list_s, gather_copy_bytes, reduce_copy_bytes;
-    double gradient_passes;
+    bool frees_gradients;     /* the update leaves none: they come anew with the next backward */
+    bool gradient_buckets;    /* ranks that hold all states reduce copies of their gradients */
+    bool unit_gradients; /* ZeRO-3 reduces each block's whole gradient from a buffer of its own */
+    struct stack_block block; /* as the stack runs one */
+    struct stack_step step;   /* the same, its host times of this layout and precision */
+    bool no_master_weights;
     double fp8_gather_saves; /* of the 2 bytes that a gathered parameter of a block has */
-    /* memory: see struct stack */
-    bool no_master_weights, placeholder_gradients, fp8_weights;
-    double quantised_copy_bytes;
-    unsigned keeps; /* enum stack_keeps */
-    double kept_activations, update_bytes;
-    double logit_bytes, divided_logit_bytes; /* by TP; NaN: layer_memory.c's */
-    double reserved_fraction, communicator_bytes;
-    double context_bytes;                   /* NaN: as the GPU file says */
-    double host_forward_s, host_backward_s; /* a block's pass is never shorter */
-    double host_frozen_s;                   /* less in a backward without weight gradients */
-    double host_kernel_s;                   /* one more kernel from Python */
-    bool blocking_launches; /* it waits for each kernel before it launches the next */
-    bool send_blocks_host;  /* it launches nothing while the device still works on what was sent */
-    enum stack_recompute recompute_style;
-    enum stack_tensor_traffic tensor_traffic;
-    enum stack_casts casts;
-    enum stack_linear_gradients linear_gradients;
-    enum stack_unpads unpads;
-    int64_t softmax_multiple; /* see struct stack; 0: any length */
+    double host_kernel_s;    /* one more kernel from Python */
+    bool blocking_launches;  /* it waits for each kernel before it launches the next */
+    bool send_blocks_host;   /* it launches nothing while the device still works on what was sent */
 };
 
 extern const char *const backend_names[]; /* in table order, NULL at the end */

@@ -16,7 +16,7 @@ void block_backward(struct emitter *e);
 void block_selective_forward(struct emitter *e);
 static inline bool block_recomputes_operators(const struct tensor_split *split,
                                               enum layer_kind kind) {
-    return split->recompute_style == RECOMPUTE_OPERATORS && !layer_kind_joins_text(kind);
+    return split->block.recompute_style == RECOMPUTE_OPERATORS && !layer_kind_joins_text(kind);
 }
 
 /* LAYER_JOINT_BLOCK: video and text with weights of their own in one attention. */

@@ -88,7 +88,7 @@ static bool has_dropout(const struct module *module, enum dropout asked) {
 enum { LOGIT_ALIGNMENT = 8 };
 
 static bool odd_logits(const struct layer_division *d, const struct tensor_split *split) {
-    return d->kind == LAYER_HEAD && split->odd_vocabulary &&
+    return d->kind == LAYER_HEAD && split->block.odd_vocabulary &&
            d->vocabulary * d->element_bytes % LOGIT_ALIGNMENT != 0;
 }
 
@@ -114,11 +114,11 @@ static void divide_scores(struct layer_division *d, const struct tensor_split *s
                                       (joined ? shape->cross_square_sum : 0),
                                   tokens + (joined ? shape->language_tokens : 0)),
                  text = one_length(shape->cross_square_sum, tokens);
-    d->writes_softmax = breaks_multiple(own, split->softmax_multiple);
-    d->odd_scores = !d->causal && !split->pads_matmuls && fmod(own, 2) == 1;
+    d->writes_softmax = breaks_multiple(own, split->block.softmax_multiple);
+    d->odd_scores = !d->causal && !split->block.pads_matmuls && fmod(own, 2) == 1;
     if (d->kind != LAYER_DIFFUSION_BLOCK || d->text_tokens == 0) return;
-    d->writes_cross_softmax = breaks_multiple(text, split->softmax_multiple);
-    d->odd_cross_scores = !split->pads_matmuls && fmod(text, 2) == 1;
+    d->writes_cross_softmax = breaks_multiple(text, split->block.softmax_multiple);
+    d->odd_cross_scores = !split->block.pads_matmuls && fmod(text, 2) == 1;
 }
 
 /* Text that blocks attend to apart from the video, or with it: then the pairs that it adds are the
@@ -156,20 +156,20 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.sequence_parallel = split->sequence_parallel && split->tp > 1;
     d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
-    d.dropout_apart = d.hidden_dropout && split->dropout_apart;
-    d.modulation_apart = layer_kind_diffuses(d.kind) && split->modulation_apart;
-    d.branches_apart = d.kind == LAYER_SINGLE_BLOCK && split->branches_apart;
+    d.dropout_apart = d.hidden_dropout && split->block.dropout_apart;
+    d.modulation_apart = layer_kind_diffuses(d.kind) && split->block.modulation_apart;
+    d.branches_apart = d.kind == LAYER_SINGLE_BLOCK && split->block.branches_apart;
     d.determinism = split->determinism;
     d.attention_kernel = split->attention_kernel;
-    d.tensor_traffic = split->tensor_traffic;
-    d.casts = split->casts;
+    d.tensor_traffic = split->block.tensor_traffic;
+    d.casts = split->block.casts;
     d.fp8_recipe = split->fp8_recipe != FP8_RECIPE_USUAL ? split->fp8_recipe
-                   : split->casts == CASTS_DYNAMIC       ? FP8_RECIPE_TENSORWISE
+                   : split->block.casts == CASTS_DYNAMIC ? FP8_RECIPE_TENSORWISE
                                                          : FP8_RECIPE_DELAYED;
-    d.linear_gradients = split->linear_gradients;
+    d.linear_gradients = split->block.linear_gradients;
     d.adds_in_matmul = split->adds_in_matmul;
     d.unpads = split->unpads && d.module->role == MODULE_LANGUAGE;
-    d.loss_vocabulary = split->whole_logits ? d.module->vocabulary : d.vocabulary;
+    d.loss_vocabulary = split->block.whole_logits ? d.module->vocabulary : d.vocabulary;
     d.odd_logits = odd_logits(&d, split);
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;

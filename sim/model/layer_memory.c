@@ -21,7 +21,7 @@
  *
  * A tensor that only a weight gradient reads is kept only if the layer is trainable. Outputs are
  * not counted: the next layer keeps its own input. Fused assumptions are those of
- * layer_operators.c; what an unfused stack keeps besides is in split->keeps (stack.h).
+ * layer_operators.c; what an unfused stack keeps besides is in split->block.keeps (stack.h).
  */
 #include "sim/model/model.h"
 
@@ -414,8 +414,8 @@ int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
                             const struct batch_shape *shape, const struct tensor_split *split,
                             struct saved_tensor *tensors) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
-    struct saved_list list = { &d, model_gradient_need(model, layer_index), split->keeps, tensors,
-                               0 };
+    struct saved_list list = { &d, model_gradient_need(model, layer_index), split->block.keeps,
+                               tensors, 0 };
     if (d.tokens == 0 || (!list.need.input && !list.need.weight)) return 0;
     switch (d.kind) {
     case LAYER_PATCH_EMBEDDING:
@@ -485,7 +485,7 @@ double layer_saved_bytes(const struct model *model, int64_t layer_index,
         const double text =
             d.kind == LAYER_JOINT_BLOCK ? (double)d.text_shard_tokens / (double)d.shard_tokens : 0;
         const double input = tensors[0].bytes * (1 + text);
-        if (split->recompute_style != RECOMPUTE_PROJECTED) return input;
+        if (split->block.recompute_style != RECOMPUTE_PROJECTED) return input;
         const int64_t beside = d.kind == LAYER_SINGLE_BLOCK ? d.up_width : 0;
         return input + (double)(d.attention_tokens * (d.qkv_width + beside) * d.element_bytes);
     }

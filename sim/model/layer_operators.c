@@ -465,12 +465,12 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
     case RECOMPUTE_FULL: {
         const int64_t first = out->count;
         layer_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need, out);
-        if (split->recompute_style == RECOMPUTE_NEEDED ||
-            split->recompute_style == RECOMPUTE_OPERATORS ||
-            split->recompute_style == RECOMPUTE_PROJECTED)
+        if (split->block.recompute_style == RECOMPUTE_NEEDED ||
+            split->block.recompute_style == RECOMPUTE_OPERATORS ||
+            split->block.recompute_style == RECOMPUTE_PROJECTED)
             forward_until_needed(out, first,
                                  branch_is_read(module_of_layer(model, layer_index), need));
-        if (split->recompute_style == RECOMPUTE_PROJECTED) without_projections(out, first);
+        if (split->block.recompute_style == RECOMPUTE_PROJECTED) without_projections(out, first);
         return;
     }
     case RECOMPUTE_SELECTIVE:
@@ -480,7 +480,7 @@ void layer_recompute_operators(const struct model *model, int64_t layer_index,
             if (d.tokens > 0) block_selective_forward(&e);
             return;
         }
-        if (split->recompute_style == RECOMPUTE_CORE ||
+        if (split->block.recompute_style == RECOMPUTE_CORE ||
             tensor_split_attention(split, model->layers[layer_index].kind) == ATTENTION_NAIVE)
             layer_attention_operators(model, layer_index, shape, split, PASS_SET_FORWARD, need,
                                       out);

@@ -127,8 +127,8 @@ const char *recompute_kind_name(enum recompute_kind kind) {
 }
 
 enum attention_kind tensor_split_attention(const struct tensor_split *split, enum layer_kind kind) {
-    return split->unfused_encoder && kind == LAYER_VISION_BLOCK ? ATTENTION_NAIVE
-                                                                : split->attention;
+    return split->block.unfused_encoder && kind == LAYER_VISION_BLOCK ? ATTENTION_NAIVE
+                                                                      : split->attention;
 }
 
 /* ---- changed copies ---- */

@@ -227,26 +227,6 @@ enum attention_kind { ATTENTION_FLASH, ATTENTION_NAIVE, ATTENTION_KIND_COUNT };
  * tokens (Ulysses). Without effect where cp is 1 and in the encoder. */
 enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEXT_KIND_COUNT };
 
-/* How a framework runs the forward of a recomputing block again.
- *   whole      all of it (Megatron-LM's and reentrant PyTorch checkpoints). Selective: core
- *              attention.
- *   needed     until every kept tensor is back, so not the last matmul, its reduction and the
- *              residual (non-reentrant PyTorch checkpoints stop early; XLA removes what nobody
- *              reads). Selective: core attention.
- *   operators  full as needed. Selective: attention and every other matmul were kept, counted from
- *              the first (torchtitan's selective_ac_option "op"); fp8 matmuls are none of them.
- *   core       full as whole. Selective: core attention, fused or not (Megatron-core checkpoints
- *              whatever kernel it has; the other styles repeat unfused attention alone).
- *   projected  full as needed, but the outputs of q, k and v were kept (MaxText's save_qkv_proj).
- *              Selective: core attention. */
-enum recompute_style {
-    RECOMPUTE_WHOLE,
-    RECOMPUTE_NEEDED,
-    RECOMPUTE_OPERATORS,
-    RECOMPUTE_CORE,
-    RECOMPUTE_PROJECTED
-};
-
 /* After both halves of a block and after the token embedding; or of attention's weights. */
 enum dropout { DROPOUT_OF_MODEL, DROPOUT_OFF, DROPOUT_ON };
 
@@ -262,27 +242,14 @@ struct tensor_split {
     int64_t cp;
     int64_t context_heads; /* see struct layout, cp_heads; all-to-all: without effect */
     enum attention_kind attention;
-    bool unfused_encoder; /* the vision encoder's is naive whatever the others' */
+    struct stack_block block;
     enum context_kind context;
     /* Sequences are cut into cp runs of tokens instead of 2 cp dealt from both ends: under a causal
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
     bool context_unbalanced;
-    enum recompute_style recompute_style;
-    unsigned keeps; /* enum stack_keeps: what an unfused block keeps besides */
-    enum stack_tensor_traffic tensor_traffic;
-    enum stack_casts casts;
     enum fp8_recipe fp8_recipe; /* of matmuls in fp8 */
-    enum stack_linear_gradients linear_gradients;
     bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
     bool unpads; /* the language model's fused attention reads samples without their padding */
-    int64_t
-        softmax_multiple;  /* lengths of which unfused attention's softmax is one kernel; 0: any */
-    bool whole_logits;     /* the loss is computed on all logits, gathered from the TP ranks */
-    bool odd_vocabulary;   /* not padded: rows of logits may begin anywhere */
-    bool pads_matmuls;     /* odd rows of unfused attention's scores are padded */
-    bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
-    bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
-    bool branches_apart;   /* see struct stack */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

@@ -490,13 +490,13 @@ static bool samples_differ(const struct scenario_dataset *dataset) {
 }
 
 static bool unpads_attention(const struct scenario *s) {
-    if (s->backend->unpads != UNPADS_PADDED) return s->backend->unpads == UNPADS_ALWAYS;
+    if (s->backend->block.unpads != UNPADS_PADDED) return s->backend->block.unpads == UNPADS_ALWAYS;
     const struct batching_policy *batching = s->batching.row;
     return !batching->packs && s->micro_batch_samples > 1 && samples_differ(&s->dataset_fields);
 }
 
 struct tensor_split scenario_split(const struct scenario *s) {
-    return (struct tensor_split){
+    struct tensor_split split = {
         .tp = s->layout.tp,
         .sequence_parallel = s->layout.sequence_parallel,
         .cp = s->layout.cp,
@@ -504,29 +504,18 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .attention =
             s->training_fields.attention == TRAINING_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH,
         .attention_kernel = kernel_of(s->training_fields.attention),
-        .unfused_encoder =
-            s->backend->unfused_encoder && !s->model->modules[MODULE_VISION].flash_attention,
-        .dropout_apart = s->backend->dropout_apart,
-        .modulation_apart = s->backend->modulation_apart,
-        .branches_apart = s->backend->branches_apart,
+        .block = s->backend->block,
         .context = (enum context_kind)s->layout_fields.cp_kind,
         .context_unbalanced = !s->layout_fields.cp_balanced,
-        .recompute_style = (enum recompute_style)s->backend->recompute_style,
-        .keeps = s->backend->keeps,
-        .tensor_traffic = s->backend->tensor_traffic,
-        .casts = s->backend->casts,
         .fp8_recipe = (enum fp8_recipe)s->training_fields.fp8_recipe,
-        .linear_gradients = s->backend->linear_gradients,
         .adds_in_matmul = s->backend->adds_in_matmul && s->backend->accumulate_bytes_moved == 0,
         .unpads = unpads_attention(s),
-        .softmax_multiple = s->backend->softmax_multiple,
-        .whole_logits = s->backend->whole_logits,
-        .odd_vocabulary = s->backend->odd_vocabulary,
-        .pads_matmuls = s->backend->pads_matmuls,
         .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
         .attention_dropout = dropout_of(s->training_fields.attention_dropout),
         .determinism = (enum determinism)s->training_fields.deterministic
     };
+    if (s->model->modules[MODULE_VISION].flash_attention) split.block.unfused_encoder = false;
+    return split;
 }
 
 /* ---- the resolved scenario ---- */

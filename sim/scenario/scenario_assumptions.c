@@ -150,7 +150,8 @@ static void overlap_assumption(struct reader *r) {
     const struct scenario *s = r->s;
     const struct layout *l = &s->layout;
     const bool sharded = l->zero_stage > 1;
-    const double cost = sharded ? s->backend->overlap_cost : s->backend->data_overlap_cost;
+    const double cost =
+        sharded ? s->backend->step.overlap_cost : s->backend->step.data_overlap_cost;
     const bool hides = sharded || l->overlap_gradient_reduce || l->overlap_parameter_gather;
     if (l->dp * l->cp == 1 || !hides || !(cost > 0)) return;
     scenario_assume(r, arena_format(s->arena,

@@ -76,7 +76,7 @@ static void add_outer(const struct scenario *s, struct candidates *all) {
                               1),
           l->dp * l->cp > 1 && l->zero_stage > 0 },
         { operator_collective("data parallel", OPERATOR_SEND, PASS_UPDATE, COMMUNICATOR_DATA, 1),
-          s->backend->owner_broadcasts },
+          s->backend->step.owner_broadcasts },
     };
     for (size_t i = 0; i < sizeof outer / sizeof outer[0]; i++)
         if (outer[i].runs) add(all, &outer[i].work, &outer[i].work, RULE_ANY, false);

@@ -97,10 +97,10 @@ void scenario_choose_launches(struct scenario *s) {
     const int64_t blocking = s->stack->blocking_launches_gpus;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    backend->host_forward_s *= captured ? 0 : slower;
-    backend->host_backward_s *= captured ? 0 : slower;
-    backend->host_frozen_s *= slower;
-    backend->shard_list_s *= slower;
+    backend->step.host_forward_s *= captured ? 0 : slower;
+    backend->step.host_backward_s *= captured ? 0 : slower;
+    backend->step.host_frozen_s *= slower;
+    backend->step.shard_list_s *= slower;
     backend->host_kernel_s = HOST_KERNEL_S * slower;
     backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
     s->backend = backend;
@@ -144,7 +144,7 @@ static bool is_replaced(const struct scenario *s, const char *cause) {
 
 /* On a GPU where the stack captures its launches, its host times say nothing. */
 static bool is_captured(const struct scenario *s) {
-    return s->stack->host_forward_s > 0 && s->backend->host_forward_s == 0;
+    return s->stack->step.host_forward_s > 0 && s->backend->step.host_forward_s == 0;
 }
 
 /* One sentence: what the stack makes of the profile, the backend and the optimizer. */
@@ -183,7 +183,7 @@ void scenario_assume_stack(struct reader *r) {
     if (is_captured(s))
         text = arena_format(s->arena, "%s, no launch is waited for (CUDA graphs are taken on %s)",
                             text, cost_model_gpu(s->cost_model)->name);
-    else if (slower != 1 && s->backend->host_forward_s > 0)
+    else if (slower != 1 && s->backend->step.host_forward_s > 0)
         text =
             arena_format(s->arena, "%s, launches %.3g times those of a Xeon server", text, slower);
     scenario_assume(r, arena_format(s->arena, "%s (%s)", text,

@@ -122,12 +122,12 @@ static int64_t owner_count(const struct step_model *m, int64_t stage, int64_t ra
 int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
                         const struct communicator *group) {
     const struct backend *backend = m->scenario->backend;
-    const struct outer_call call = { OUTER_UPDATE, stage, 1, backend->gather_time };
+    const struct outer_call call = { OUTER_UPDATE, stage, 1, backend->step.gather_time };
     const int64_t gathered_ns = outer_collective_ns(m, call, OPERATOR_ALL_GATHER, bytes, group);
-    if (!backend->owner_broadcasts || group->node_count < 2) return gathered_ns;
+    if (!backend->step.owner_broadcasts || group->node_count < 2) return gathered_ns;
     const double start = broadcast_start_ns(m, group),
                  owners = (double)owner_count(m, stage, group->rank_count);
-    const int64_t starts = llround(backend->gather_time * owners * start);
+    const int64_t starts = llround(backend->step.gather_time * owners * start);
     if (m->record != NULL) {
         struct operator_work work = operator_collective("broadcast start", OPERATOR_SEND,
                                                         PASS_UPDATE, COMMUNICATOR_DATA, 0);
@@ -144,7 +144,7 @@ int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
 struct outer_lists outer_block_lists(const struct step_model *m, int64_t layer_index) {
     const struct scenario *s = m->scenario;
     const struct module *module = &s->model->modules[s->model->layers[layer_index].module_index];
-    const double list_ns = s->backend->shard_list_s * NS_PER_S * (double)s->layout.zero_group;
+    const double list_ns = s->backend->step.shard_list_s * NS_PER_S * (double)s->layout.zero_group;
     if (!(list_ns > 0) || s->layout.zero_stage < 3 || s->layout.zero_group < 2)
         return (struct outer_lists){ 0 };
     /* qkv, projection, up, down, and a gate; their biases, two norms with a shift or without */

@@ -108,7 +108,7 @@ static bool has_unfused_attention(const struct price_table *table, enum layer_ki
 /* Selective recomputation runs its attention again. */
 static bool repeats_attention(const struct price_table *table, enum layer_kind kind) {
     return has_unfused_attention(table, kind) ||
-           (table->split.recompute_style == RECOMPUTE_CORE && layer_kind_is_block(kind));
+           (table->split.block.recompute_style == RECOMPUTE_CORE && layer_kind_is_block(kind));
 }
 
 static int64_t above_zero(int64_t ns) {
@@ -126,12 +126,13 @@ static int64_t above_zero(int64_t ns) {
 static double stated_logits(const struct price_table *table, enum layer_kind kind,
                             const struct batch_shape *shape, double *held) {
     const struct backend *backend = table->scenario->backend;
-    const double stated = table->split.tp > 1 ? backend->divided_logit_bytes : backend->logit_bytes;
+    const double stated =
+        table->split.tp > 1 ? backend->step.divided_logit_bytes : backend->step.logit_bytes;
     *held = LOGIT_BYTES;
     if (kind != LAYER_HEAD || isnan(stated)) return 0;
     *held = stated;
     double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
-    if (!table->split.whole_logits) vocabulary /= (double)table->split.tp;
+    if (!table->split.block.whole_logits) vocabulary /= (double)table->split.tp;
     return (double)shape->language_tokens / (double)table->split.cp * vocabulary;
 }
 
@@ -148,7 +149,7 @@ static double saved_bytes(const struct price_table *table, enum layer_kind kind,
     if (logits > 0) bytes = fmax(bytes - logits * fmax(SOFTMAX_BYTES - held, 0), 0);
     /* A block that recomputes keeps its input, however it is written. */
     bool block = kind == LAYER_VISION_BLOCK || kind == LAYER_LANGUAGE_BLOCK;
-    return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->kept_activations
+    return block && how != RECOMPUTE_FULL ? bytes * table->scenario->backend->step.kept_activations
                                           : bytes;
 }
 
@@ -247,13 +248,13 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
                         int64_t *backward_ns) {
     enum { ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
     const struct backend *b = table->scenario->backend;
-    *forward_ns = ns_from_seconds(b->host_forward_s);
-    *backward_ns = ns_from_seconds(b->host_backward_s);
+    *forward_ns = ns_from_seconds(b->step.host_forward_s);
+    *backward_ns = ns_from_seconds(b->step.host_backward_s);
     if (*forward_ns + *backward_ns == 0) return;
     const struct model *model = table->scenario->model;
     const struct module *module =
         &model->modules[model->layers[table->layer_of_kind[kind]].module_index];
-    if (module->frozen) *backward_ns -= ns_from_seconds(b->host_frozen_s);
+    if (module->frozen) *backward_ns -= ns_from_seconds(b->step.host_frozen_s);
     if (kind == LAYER_JOINT_BLOCK) { /* two blocks around one attention */
         *forward_ns *= 2;
         *backward_ns *= 2;
@@ -566,7 +567,7 @@ void price_table_host_waits(const struct price_table *table, enum layer_kind kin
     *waits = (struct host_waits){ 0 };
     const struct backend *b = table->scenario->backend;
     const struct kind_prices *prices = prices_of(table, kind, shape);
-    if (prices == NULL || b->host_forward_s + b->host_backward_s == 0) return;
+    if (prices == NULL || b->step.host_forward_s + b->step.host_backward_s == 0) return;
     struct layer_time time = { 0 };
     device_times(table, kind, shape, prices, &time);
     *waits = host_waits_of(table, kind, shape, prices, &time);

@@ -300,7 +300,7 @@ static void price_again(const struct price_table *table, enum layer_kind kind,
                         const struct batch_shape *shape, struct kind_prices *out) {
     const struct model *model = table->scenario->model;
     const int64_t layer = table->layer_of_kind[kind];
-    const enum recompute_style style = table->split.recompute_style;
+    const enum recompute_style style = table->split.block.recompute_style;
     if (style == RECOMPUTE_WHOLE || style == RECOMPUTE_CORE || !layer_can_recompute(model, layer))
         return;
     struct operator_list whole = { 0 };

@@ -216,13 +216,13 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
     const char *key = arena_format(
         arena, "%p %p %ld %d %ld %d%d %d %u %d%d%d%d%d %ld %d%d%d%d%d%d %s %s",
         (const void *)model->layers, (const void *)scenario->cost_model, (long)split.tp,
-        split.sequence_parallel, (long)split.cp, (int)split.attention, split.unfused_encoder,
-        (int)split.context, split.keeps, (int)split.tensor_traffic, (int)split.casts,
-        (int)split.linear_gradients, split.adds_in_matmul, split.unpads,
-        (long)split.softmax_multiple, split.dropout_apart,
-        split.modulation_apart + 2 * split.branches_apart, split.whole_logits, split.odd_vocabulary,
-        split.pads_matmuls, scenario->backend->divides_sends, group_text(arena, &tensor),
-        group_text(arena, &context));
+        split.sequence_parallel, (long)split.cp, (int)split.attention, split.block.unfused_encoder,
+        (int)split.context, split.block.keeps, (int)split.block.tensor_traffic,
+        (int)split.block.casts, (int)split.block.linear_gradients, split.adds_in_matmul,
+        split.unpads, (long)split.block.softmax_multiple, split.block.dropout_apart,
+        split.block.modulation_apart + 2 * split.block.branches_apart, split.block.whole_logits,
+        split.block.odd_vocabulary, split.block.pads_matmuls, scenario->backend->divides_sends,
+        group_text(arena, &tensor), group_text(arena, &context));
     if (split.context_heads > 1)
         key = arena_format(arena, "%s %ld %s %s", key, (long)split.context_heads,
                            group_text(arena, &heads), group_text(arena, &ring));
@@ -255,12 +255,12 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                                            NULL };
     key = arena_format(
         arena, "%s %d %d%d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
-        (int)split.recompute_style, price_slot_passes_apart(scenario),
+        (int)split.block.recompute_style, price_slot_passes_apart(scenario),
         price_slot_launches_ahead(scenario), scenario->backend->blocking_launches,
-        scenario->backend->host_forward_s, scenario->backend->host_backward_s,
-        scenario->backend->host_frozen_s, scenario->backend->host_kernel_s,
-        scenario->backend->kept_activations, scenario->backend->logit_bytes,
-        scenario->backend->divided_logit_bytes,
+        scenario->backend->step.host_forward_s, scenario->backend->step.host_backward_s,
+        scenario->backend->step.host_frozen_s, scenario->backend->host_kernel_s,
+        scenario->backend->step.kept_activations, scenario->backend->step.logit_bytes,
+        scenario->backend->step.divided_logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)

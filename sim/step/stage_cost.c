@@ -123,7 +123,7 @@ static double slowed_ns(const struct step_model *m, const struct sharded_pass *p
     const double whole_ns = gather_ns + reduce_ns, hidden_ns = fmax(whole_ns - exposed_ns, 0);
     if (whole_ns <= 0) return 0;
     const double moving = (gather_ns * m->gather_moving + reduce_ns * m->reduce_moving) / whole_ns;
-    return m->scenario->backend->overlap_cost * moving * hidden_ns;
+    return m->scenario->backend->step.overlap_cost * moving * hidden_ns;
 }
 
 /* Of a layer that is offloaded. */
@@ -395,7 +395,7 @@ double step_activation_capacity(const struct step_model *m, int64_t stage) {
     const struct stage_memory *memory = &m->static_memory[stage];
     double outside = memory->bytes[MEMORY_COMMUNICATION] + memory->bytes[MEMORY_CONTEXT];
     double hbm = cost_model_gpu(m->scenario->cost_model)->hbm_bytes;
-    return (hbm - outside) / (1 + m->scenario->backend->reserved_fraction) -
+    return (hbm - outside) / (1 + m->scenario->backend->step.reserved_fraction) -
            stage_memory_allocated(memory);
 }
 

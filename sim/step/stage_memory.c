@@ -33,7 +33,7 @@ void stage_memory_add_fragmentation(struct stage_memory *memory, double reserved
 void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory) {
     const double late = m->late_gradient_bytes[stage];
     memory->bytes[MEMORY_GRADIENTS] -= late;
-    stage_memory_add_fragmentation(memory, m->scenario->backend->reserved_fraction);
+    stage_memory_add_fragmentation(memory, m->scenario->backend->step.reserved_fraction);
     memory->bytes[MEMORY_FRAGMENTATION] += late;
 }
 
@@ -51,7 +51,7 @@ void step_settle_memory(const struct step_model *m, int64_t stage, struct stage_
     update.bytes[MEMORY_WEIGHTS] -= m->gathered_weight_bytes[stage];
     update.bytes[MEMORY_WORKSPACE] = m->update_bytes[stage];
     *memory = *fuller(memory, fuller(&last, &update));
-    stage_memory_add_fragmentation(memory, m->scenario->backend->reserved_fraction);
+    stage_memory_add_fragmentation(memory, m->scenario->backend->step.reserved_fraction);
     memory->bytes[MEMORY_FRAGMENTATION] =
         fmax(memory->bytes[MEMORY_FRAGMENTATION], reserved - stage_memory_allocated(memory));
 }

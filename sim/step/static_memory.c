@@ -8,7 +8,7 @@
  * tensor of the matrix's shape: one buffer for each shape, kept (Transformer Engine,
  * get_dummy_wgrad). */
 static double placeholder_bytes(const struct step_model *m, int64_t stage) {
-    if (!m->scenario->backend->placeholder_gradients) return 0;
+    if (!m->scenario->backend->step.placeholder_gradients) return 0;
     const struct model *model = m->scenario->model;
     double bytes[LAYER_KIND_COUNT] = { 0 }, sum = 0;
     for (int64_t part = stage; part < m->part_count; part += m->stage_count)
@@ -33,10 +33,11 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
             if (!layer_kind_is_block(layer->kind) || !precision_is_quantised(precision)) continue;
             const double per_parameter = precision == PRECISION_FP4
                                              ? 2 * precision_bytes(precision)
-                                             : m->scenario->backend->quantised_copy_bytes;
+                                             : m->scenario->backend->step.quantised_copy_bytes;
             const struct gradient_need need = step_layer_need(m, i);
             const double used = need.input ? 1 : 0.5;
-            const bool in_fp8 = precision == PRECISION_FP8 && m->scenario->backend->fp8_weights;
+            const bool in_fp8 =
+                precision == PRECISION_FP8 && m->scenario->backend->step.fp8_weights;
             const double spared =
                 in_fp8 && !need.weight ? 2 - precision_bytes(PRECISION_FP8) : 0; /* of bf16 */
             bytes += (used * per_parameter - spared) * (double)step_layer_parameters(m, i)->own;
@@ -113,13 +114,13 @@ void step_fill_static_memory(struct step_model *m) {
         if (s->backend->frees_gradients && s->micro_batches_per_rank == 1 && m->stage_count == 1)
             m->late_gradient_bytes[stage] = bytes[MEMORY_GRADIENTS];
         bytes[MEMORY_GRADIENTS] += bucket_bytes(m, trainable);
-        m->update_bytes[stage] = trainable * s->backend->update_bytes / shards;
+        m->update_bytes[stage] = trainable * s->backend->step.update_bytes / shards;
         bytes[MEMORY_OPTIMIZER] =
             (trainable * s->optimizer->state_bytes - spared_master_bytes(m, stage)) / shards;
         bytes[MEMORY_COMMUNICATION] =
-            s->backend->communicator_bytes * (double)communicators + neighbour_bytes;
-        bytes[MEMORY_CONTEXT] = isnan(s->backend->context_bytes)
+            s->backend->step.communicator_bytes * (double)communicators + neighbour_bytes;
+        bytes[MEMORY_CONTEXT] = isnan(s->backend->step.context_bytes)
                                     ? cost_model_gpu(s->cost_model)->reserved_bytes
-                                    : s->backend->context_bytes;
+                                    : s->backend->step.context_bytes;
     }
 }

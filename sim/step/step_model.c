@@ -28,7 +28,7 @@ static bool gathers_cast(const struct scenario *s) {
     case FP8_RECIPE_TENSORWISE:
         return true;
     case FP8_RECIPE_BLOCKWISE:
-        return s->backend->casts != CASTS_DYNAMIC;
+        return s->backend->block.casts != CASTS_DYNAMIC;
     case FP8_RECIPE_ROWWISE:
     case FP8_RECIPE_MXFP8:
     case FP8_RECIPE_COUNT:
@@ -149,7 +149,7 @@ static void count_kinds(struct step_model *m) {
 
 bool step_reduces_once(const struct step_model *m) {
     const struct layout *layout = &m->scenario->layout;
-    return m->scenario->backend->reduces_once && layout->zero_stage >= 2 &&
+    return m->scenario->backend->step.reduces_once && layout->zero_stage >= 2 &&
            layout->zero_group > 1 && m->scenario->micro_batches_per_rank > 1;
 }
 
@@ -211,9 +211,9 @@ static void price_accumulation(struct step_model *m) {
         m->accumulate_ns[part] = moved_ns(m, each, "gradient accumulation",
                                           trained * accumulated_bytes(m, reduces && !once)) +
                                  moved_ns(m, each, "copies of gathered weights",
-                                          gather_copies * all * backend->gather_copy_bytes);
+                                          gather_copies * all * backend->step.gather_copy_bytes);
         const int64_t reduce_ns = moved_ns(m, once ? last : each, "copies of reduced gradients",
-                                           reduces ? trained * backend->reduce_copy_bytes : 0);
+                                           reduces ? trained * backend->step.reduce_copy_bytes : 0);
         if (once)
             m->reduce_copy_ns += reduce_ns;
         else
@@ -254,7 +254,7 @@ static void price_synchronisation(struct step_model *m) {
         if (layout->dp > 1 && layout->zero_stage <= 1)
             m->optimizer_ns[stage] +=
                 moved_ns(m, run, "passes over whole gradients",
-                         trainable * s->backend->gradient_passes * s->backend->gradient_bytes);
+                         trainable * s->backend->step.gradient_passes * s->backend->gradient_bytes);
         if (sharded_state && !gathers_in_forward(m)) {
             m->gather_ns[stage] = outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
             m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);
@@ -287,7 +287,7 @@ static int64_t overlapped_ns(const struct step_model *m, int64_t stage, int64_t 
     int64_t hidden_ns = communication_ns - communication_ns / layers;
     if (hidden_ns > beside_ns) hidden_ns = beside_ns;
     return communication_ns - hidden_ns +
-           llround(m->scenario->backend->data_overlap_cost * moving * (double)hidden_ns);
+           llround(m->scenario->backend->step.data_overlap_cost * moving * (double)hidden_ns);
 }
 
 /* The last backward's reductions wait for their blocks, and share the network with its gathers. */
@@ -301,7 +301,7 @@ static int64_t exposed_once_ns(const struct step_model *m, int64_t backward_ns) 
     const int64_t beside_ns = backward_ns > gather_ns ? backward_ns - gather_ns : 0;
     int64_t exposed_ns = reduce_ns > beside_ns ? reduce_ns - beside_ns : 0;
     if (exposed_ns < last_ns) exposed_ns = last_ns;
-    return exposed_ns + llround(m->scenario->backend->overlap_cost * m->reduce_moving *
+    return exposed_ns + llround(m->scenario->backend->step.overlap_cost * m->reduce_moving *
                                 (double)(reduce_ns - exposed_ns));
 }
 
@@ -367,7 +367,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
         if (again) m->unit_again_ns[unit] = m->unit_gather_ns[unit];
         if (gradients <= 0) continue;
         m->unit_reduce_ns[unit] = outer_shards_reduction_ns(m, reduce, gradients);
-        if (s->backend->reduces_replicas_last)
+        if (s->backend->step.reduces_replicas_last)
             last_gradients += gradients;
         else
             m->unit_reduce_ns[unit] += outer_replicas_reduction_ns(m, reduce, gradients);

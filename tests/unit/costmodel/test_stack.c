@@ -42,9 +42,9 @@ static void test_eager_kernels_keep(void **state) {
         const struct stack *stack = list.stacks[i];
         const bool norms = stack->kernel_traffic[FORM_RMS_NORM].forward > 5,
                    gate = stack->kernel_traffic[FORM_SWIGLU].forward > 1.2;
-        if (norms != ((stack->keeps & KEEPS_FP32_NORMS) != 0))
+        if (norms != ((stack->block.keeps & KEEPS_FP32_NORMS) != 0))
             fail_msg("%s: its RMS norms, and fp32-norms", stack->name);
-        if (gate && (stack->keeps & KEEPS_GATE_OUTPUT) == 0)
+        if (gate && (stack->block.keeps & KEEPS_GATE_OUTPUT) == 0)
             fail_msg("%s: its gated product, and gate-output", stack->name);
     }
     arena_destroy(arena);
@@ -129,8 +129,8 @@ static void test_memory(void **state) {
         "\"sources\":{\"fp8_gradient_bytes\":\"x\"}}",
         &err);
     if (stack == NULL) fail_msg("%s", err.text);
-    assert_int_equal(stack->keeps, KEEPS_GATE_OUTPUT | KEEPS_KEY_VALUE_COPY);
-    assert_true(stack->placeholder_gradients && stack->fp8_gradient_bytes == 2);
+    assert_int_equal(stack->block.keeps, KEEPS_GATE_OUTPUT | KEEPS_KEY_VALUE_COPY);
+    assert_true(stack->step.placeholder_gradients && stack->fp8_gradient_bytes == 2);
     assert_string_equal(stack->time_rows[0], "t");
     assert_null(stack->time_rows[1]);
     assert_string_equal(stack->memory_rows[0], "r");

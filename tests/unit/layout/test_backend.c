@@ -160,14 +160,14 @@ static void test_precision_aware(void **state) {
         struct optimizer o = *optimizer_at(0);
         b.gradient_bytes = b.gradient_reduce_bytes = cases[i].gradient_bytes;
         /* the copy to fp32 that it does without */
-        b.update_bytes = cases[i].how.precision == PRECISION_FP16 ? 4 : 0;
+        b.step.update_bytes = cases[i].how.precision == PRECISION_FP16 ? 4 : 0;
         optimizer_use_precision_aware(&o, &b, &stack, &cases[i].how);
-        if (o.state_bytes != cases[i].want_state || b.update_bytes != cases[i].want_copies ||
+        if (o.state_bytes != cases[i].want_state || b.step.update_bytes != cases[i].want_copies ||
             b.gradient_bytes != cases[i].want_gradient ||
             b.gradient_reduce_bytes != cases[i].want_gradient ||
             fabs(o.update_bytes_moved * stack.optimizer_traffic - cases[i].want_moved) > 1e-9)
             fail_msg("case %zu: state %g, moved %g, copies %g, gradients %g", i, o.state_bytes,
-                     o.update_bytes_moved * stack.optimizer_traffic, b.update_bytes,
+                     o.update_bytes_moved * stack.optimizer_traffic, b.step.update_bytes,
                      b.gradient_bytes);
     }
 }
@@ -240,15 +240,15 @@ static void test_gradients_reduced_in(void **state) {
         struct backend b = { .name = cases[i].backend,
                              .gradient_bytes = cases[i].held,
                              .gradient_reduce_bytes = cases[i].reduced,
-                             .reduce_copy_bytes = cases[i].copied };
+                             .step.reduce_copy_bytes = cases[i].copied };
         struct optimizer o = { .update_bytes_moved = 30 };
         backend_reduce_in(&b, &o, cases[i].of_fp32 ? &fp32 : &bf16, cases[i].type);
         if (b.gradient_bytes != cases[i].held_then ||
             b.gradient_reduce_bytes != cases[i].reduced_then ||
-            b.reduce_copy_bytes != cases[i].copied_then ||
+            b.step.reduce_copy_bytes != cases[i].copied_then ||
             fabs(o.update_bytes_moved - cases[i].update_moved) > 1e-12)
             fail_msg("case %zu: %g, %g, %g, %g", i, b.gradient_bytes, b.gradient_reduce_bytes,
-                     b.reduce_copy_bytes, o.update_bytes_moved);
+                     b.step.reduce_copy_bytes, o.update_bytes_moved);
     }
 }
 
@@ -258,11 +258,11 @@ static void test_gathered_inputs_follow_the_traffic(void **state) {
     static const enum stack_tensor_traffic ways[] = { TENSOR_BESIDE, TENSOR_ALONE, TENSOR_COPIED,
                                                       TENSOR_MERGED, TENSOR_EACH };
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        struct stack stack = { .tensor_traffic = ways[i], .keeps = KEEPS_GATE_OUTPUT };
+        struct stack stack = { .block.tensor_traffic = ways[i], .block.keeps = KEEPS_GATE_OUTPUT };
         struct backend b = *backend_at(0);
         backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
         const unsigned gathered = ways[i] == TENSOR_BESIDE ? 0 : KEEPS_GATHERED_INPUTS;
-        assert_int_equal(b.keeps, KEEPS_GATE_OUTPUT | gathered);
+        assert_int_equal(b.block.keeps, KEEPS_GATE_OUTPUT | gathered);
     }
 }
 
@@ -273,24 +273,24 @@ static void test_host_time_of_a_layout(void **state) {
     while (strcmp(backend_names[at], "fsdp") != 0)
         at++;
     const struct stack stack = { .backend = "fsdp",
-                                 .host_forward_s = 1,
-                                 .host_backward_s = 2,
+                                 .step.host_forward_s = 1,
+                                 .step.host_backward_s = 2,
                                  .host_sharded_s = 4,
                                  .host_fp8_s = 32,
-                                 .host_frozen_s = 0.5,
+                                 .step.host_frozen_s = 0.5,
                                  .host_divided_forward_s = 8,
                                  .host_divided_backward_s = 16 };
     for (int way = 0; way < 4; way++) {
         struct backend b = *backend_at(at);
         backend_use_stack(&b, &stack, PRECISION_BF16, way & 1 ? 3 : 1, way & 2 ? 8 : 1, false);
         const double hooks = way & 1 ? 4 : 0;
-        assert_true(b.host_forward_s == 1 + hooks + (way & 2 ? 8 : 0));
-        assert_true(b.host_backward_s == 2 + hooks + (way & 2 ? 16 : 0));
-        assert_true(b.host_frozen_s == 0.5);
+        assert_true(b.step.host_forward_s == 1 + hooks + (way & 2 ? 8 : 0));
+        assert_true(b.step.host_backward_s == 2 + hooks + (way & 2 ? 16 : 0));
+        assert_true(b.step.host_frozen_s == 0.5);
         struct backend fp8 = *backend_at(at);
         backend_use_stack(&fp8, &stack, PRECISION_FP8, way & 1 ? 3 : 1, way & 2 ? 8 : 1, false);
-        assert_true(fp8.host_forward_s == b.host_forward_s + 32);
-        assert_true(fp8.host_backward_s == b.host_backward_s);
+        assert_true(fp8.step.host_forward_s == b.step.host_forward_s + 32);
+        assert_true(fp8.step.host_backward_s == b.step.host_backward_s);
     }
 }
 

@@ -365,7 +365,9 @@ static void test_cross_operands(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const double want[] = { cases[i].fused, cases[i].norm, cases[i].linear, cases[i].dynamic };
         for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
-            struct tensor_split split = { .tp = 1, .cp = 1, .casts = (enum stack_casts)casts };
+            struct tensor_split split = { .tp = 1,
+                                          .cp = 1,
+                                          .block.casts = (enum stack_casts)casts };
             struct operator_list list = { 0 };
             layer_operators(m, fixture_layer(m, LAYER_DIFFUSION_BLOCK), &shape, &split,
                             PASS_SET_BACKWARD, both, &list);

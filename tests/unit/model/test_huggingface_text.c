@@ -184,7 +184,7 @@ static void test_gemma_memory_and_recomputation(void **state) {
                  layer_saved_bytes(m, head, &shape, &split, RECOMPUTE_NONE) -
                      layer_saved_bytes(without, head, &shape, &split, RECOMPUTE_NONE),
                  2048.0 * 128000 * 2);
-    split.recompute_style = RECOMPUTE_NEEDED;
+    split.block.recompute_style = RECOMPUTE_NEEDED;
     static const char *const last[] = { "mlp branch norm", "activation" };
     for (int i = 0; i < 2; i++) {
         struct operator_list again = { 0 };
@@ -199,7 +199,7 @@ static void test_gemma_memory_and_recomputation(void **state) {
     struct operator_list needed = { 0 }, projected = { 0 };
     layer_recompute_operators(without, block, &shape, &split, RECOMPUTE_FULL, both, &needed);
     const double input_bytes = layer_saved_bytes(without, block, &shape, &split, RECOMPUTE_FULL);
-    split.recompute_style = RECOMPUTE_PROJECTED;
+    split.block.recompute_style = RECOMPUTE_PROJECTED;
     layer_recompute_operators(without, block, &shape, &split, RECOMPUTE_FULL, both, &projected);
     const struct operator_work *qkv = find_operator(&needed, "qkv", PASS_FORWARD);
     assert_non_null(qkv);
@@ -210,7 +210,7 @@ static void test_gemma_memory_and_recomputation(void **state) {
                  2.0 * (double)qkv->m * (double)qkv->n);
     operator_list_free(&needed);
     operator_list_free(&projected);
-    split.recompute_style = RECOMPUTE_OPERATORS;
+    split.block.recompute_style = RECOMPUTE_OPERATORS;
     struct operator_list again = { 0 };
     layer_recompute_operators(m, block, &shape, &split, RECOMPUTE_SELECTIVE, both, &again);
     assert_non_null(find_operator(&again, "mlp branch norm", PASS_FORWARD));

@@ -591,7 +591,7 @@ static void test_recompute_operators(void **state) {
         const int attention = k / 2;
         struct tensor_split split = naive_8;
         split.attention = (enum attention_kind)attention;
-        split.recompute_style = k % 2 == 0 ? RECOMPUTE_WHOLE : RECOMPUTE_CORE;
+        split.block.recompute_style = k % 2 == 0 ? RECOMPUTE_WHOLE : RECOMPUTE_CORE;
         struct operator_list forward = block_operators(m, &shape, split, PASS_SET_FORWARD);
         struct operator_list core = attention_operators(m, &shape, split, PASS_SET_FORWARD);
         static const struct operator_list nothing = { 0 };
@@ -653,7 +653,7 @@ static void test_recompute_styles(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         language->precision = cases[i].precision;
         struct tensor_split split = {
-            .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .recompute_style = cases[i].style
+            .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .block.recompute_style = cases[i].style
         };
         struct operator_list again = { 0 };
         layer_recompute_operators(m, block, &shape, &split, cases[i].kind, both, &again);
@@ -674,7 +674,7 @@ static void test_recompute_styles(void **state) {
     /* Kept in style "operators": the input, q, v, gate, down and attention's output and
      * statistics. */
     struct tensor_split split = {
-        .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .recompute_style = RECOMPUTE_OPERATORS
+        .tp = 1, .cp = 1, .attention = ATTENTION_FLASH, .block.recompute_style = RECOMPUTE_OPERATORS
     };
     language->precision = PRECISION_BF16;
     assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE) ==

@@ -328,11 +328,11 @@ static void test_twins(void **state) {
                                   .sequence_parallel = true,
                                   .cp = 2,
                                   .context = CONTEXT_RING,
-                                  .tensor_traffic = TENSOR_EACH,
-                                  .casts = CASTS_DYNAMIC,
+                                  .block.tensor_traffic = TENSOR_EACH,
+                                  .block.casts = CASTS_DYNAMIC,
                                   .fp8_recipe = FP8_RECIPE_ROWWISE,
-                                  .linear_gradients = LINEAR_GRADIENTS_APART,
-                                  .modulation_apart = true };
+                                  .block.linear_gradients = LINEAR_GRADIENTS_APART,
+                                  .block.modulation_apart = true };
     for (int set = 0; set < 2; set++) {
         struct operator_list list =
             operators_of(&m, LAYER_JOINT_BLOCK, &shape, split, (enum pass_set)set, both);
@@ -364,7 +364,7 @@ static void test_needed(void **state) {
     struct model m = *fixture_model(arena, "flux.1-dev");
     const struct batch_shape shape = images();
     struct tensor_split split = split_of(1, false);
-    split.recompute_style = RECOMPUTE_NEEDED;
+    split.block.recompute_style = RECOMPUTE_NEEDED;
     const int64_t single = fixture_layer(&m, LAYER_SINGLE_BLOCK);
     for (int frozen = 0; frozen < 2; frozen++) {
         const struct gradient_need need = { .input = true, .weight = frozen == 0 };
@@ -385,7 +385,7 @@ static void test_projected(void **state) {
     const struct model *m = fixture_model(arena, "flux.1-dev");
     const struct batch_shape shape = images();
     struct tensor_split split = split_of(1, false);
-    split.recompute_style = RECOMPUTE_PROJECTED;
+    split.block.recompute_style = RECOMPUTE_PROJECTED;
     const int64_t single = fixture_layer(m, LAYER_SINGLE_BLOCK);
     struct operator_list again = { 0 };
     layer_recompute_operators(m, single, &shape, &split, RECOMPUTE_FULL, both, &again);
@@ -408,7 +408,7 @@ static void test_branches_apart(void **state) {
         int64_t sums[2] = { 0, 0 };
         for (int apart = 0; apart < 2; apart++) {
             struct tensor_split split = split_of(4, false);
-            split.branches_apart = apart == 1;
+            split.block.branches_apart = apart == 1;
             struct operator_list list =
                 operators_of(m, LAYER_SINGLE_BLOCK, &shape, split, (enum pass_set)set, both);
             for (int64_t i = 0; i < list.count; i++) {
@@ -433,7 +433,7 @@ static void test_linear_gradients(void **state) {
     const struct model *m = fixture_model(arena, "flux.1-dev");
     const struct batch_shape shape = images();
     struct tensor_split split = split_of(1, false);
-    split.linear_gradients = LINEAR_GRADIENTS_APART;
+    split.block.linear_gradients = LINEAR_GRADIENTS_APART;
     struct operator_list list =
         operators_of(m, LAYER_SINGLE_BLOCK, &shape, split, PASS_SET_BACKWARD, both);
     expect_bytes("gradients", find_operator(&list, "linear gradients", PASS_BACKWARD)->memory_bytes,
@@ -450,7 +450,7 @@ static void test_selective_operators(void **state) {
     const struct model *m = fixture_model(arena, "flux.1-dev");
     const struct batch_shape shape = images();
     struct tensor_split split = split_of(1, false);
-    split.recompute_style = RECOMPUTE_OPERATORS;
+    split.block.recompute_style = RECOMPUTE_OPERATORS;
     const enum layer_kind kinds[] = { LAYER_JOINT_BLOCK, LAYER_SINGLE_BLOCK };
     for (int k = 0; k < 2; k++) {
         const int64_t layer = fixture_layer(m, kinds[k]);

@@ -36,7 +36,7 @@ static void test_text_softmax(void **state) {
         struct batch_shape shape = model_batch_shape(m, 2, 0, (int64_t)(a + b), squares);
         struct tensor_split split = split_of(4, true);
         split.attention = ATTENTION_NAIVE;
-        split.softmax_multiple = text_cases[i].multiple;
+        split.block.softmax_multiple = text_cases[i].multiple;
         expect_softmax(m, LAYER_LANGUAGE_BLOCK, &shape, split, text_cases[i].forward,
                        text_cases[i].backward, 8 * squares);
     }
@@ -55,7 +55,7 @@ static void test_saved_softmax(void **state) {
         split.attention_dropout = dropout ? DROPOUT_ON : DROPOUT_OFF;
         const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
         const double one = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
-        split.softmax_multiple = 4;
+        split.block.softmax_multiple = 4;
         expect_bytes("saved", layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - one,
                      (dropout ? 2.0 : 4.0) * 32 * 2 * 1601 * 1601);
     }
@@ -69,8 +69,8 @@ static void test_encoder_softmax(void **state) {
     const struct model *m = fixture_model(arena, "llava-1.6-7b");
     struct batch_shape shape = model_batch_shape(m, 1, 3, 4096, 4096.0 * 4096);
     struct tensor_split split = split_of(1, false);
-    split.unfused_encoder = true;
-    split.softmax_multiple = 4;
+    split.block.unfused_encoder = true;
+    split.block.softmax_multiple = 4;
     expect_softmax(m, LAYER_VISION_BLOCK, &shape, split, 20, 24, 16 * 3 * 577.0 * 577);
     arena_destroy(arena);
 }
@@ -97,8 +97,8 @@ static void test_odd_scores(void **state) {
         struct batch_shape shape = model_batch_shape(m, 1, 3, cases[i].text, length * length);
         struct tensor_split split = split_of(1, false);
         split.attention = cases[i].kind == LAYER_LANGUAGE_BLOCK ? ATTENTION_NAIVE : ATTENTION_FLASH;
-        split.unfused_encoder = cases[i].unfused;
-        split.pads_matmuls = cases[i].pads;
+        split.block.unfused_encoder = cases[i].unfused;
+        split.block.pads_matmuls = cases[i].pads;
         int odd = 0;
         for (int set = PASS_SET_FORWARD; set <= PASS_SET_BACKWARD; set++) {
             struct operator_list list =
@@ -134,7 +134,7 @@ static void test_bidirectional(void **state) {
     assert_true(flop == 4 * 4 * 512.0 * 512 * 1024);
     operator_list_free(&list);
     split.attention = ATTENTION_NAIVE;
-    split.softmax_multiple = 3;
+    split.block.softmax_multiple = 3;
     expect_softmax(m, LAYER_LANGUAGE_BLOCK, &shape, split, 20, 24, 16 * 4 * 512.0 * 512);
     arena_destroy(arena);
 }
@@ -151,7 +151,7 @@ static void test_dropout_apart(void **state) {
         for (int apart = 0; apart < 2; apart++) {
             struct tensor_split split = split_of(1, false);
             split.hidden_dropout = dropout ? DROPOUT_ON : DROPOUT_OFF;
-            split.dropout_apart = apart;
+            split.block.dropout_apart = apart;
             for (int backward = 0; backward < 2; backward++) {
                 struct operator_list list =
                     operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split,
@@ -193,7 +193,7 @@ static void test_modulation_apart(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int apart = 0; apart < 2; apart++) {
             struct tensor_split split = split_of(1, false);
-            split.modulation_apart = apart;
+            split.block.modulation_apart = apart;
             struct operator_list list =
                 operators_of(m, LAYER_DIFFUSION_BLOCK, &shape, split,
                              cases[i].backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, both);

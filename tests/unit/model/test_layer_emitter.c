@@ -349,7 +349,7 @@ static void test_who_casts(void **state) {
         const double bytes[] = { cases[i].fused, cases[i].norm, cases[i].linear, cases[i].dynamic };
         for (int casts = CASTS_FUSED; casts <= CASTS_DYNAMIC; casts++) {
             struct tensor_split split = split_of(2, true);
-            split.casts = (enum stack_casts)casts;
+            split.block.casts = (enum stack_casts)casts;
             struct operator_list list =
                 operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set, both);
             const struct operator_work *cast =
@@ -401,7 +401,7 @@ static void test_casts_of_recipes(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tensor_split split = split_of(2, true);
-        split.casts = cases[i].casts;
+        split.block.casts = cases[i].casts;
         split.fp8_recipe = cases[i].recipe;
         struct operator_list list =
             operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set, both);

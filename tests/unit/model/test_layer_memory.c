@@ -481,7 +481,7 @@ static void test_scores_in_fp32(void **state) {
     };
     const double plain = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
     const double dropped = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE);
-    split.keeps = KEEPS_FP32_SCORES;
+    split.block.keeps = KEEPS_FP32_SCORES;
     assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - plain ==
                 4 * 4096.0 * 4096 * 64 / 8);
     assert_true(layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_SELECTIVE) == dropped);
@@ -517,7 +517,7 @@ static void test_unfused_tensors(void **state) {
     const double fused = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE);
     const double input = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_FULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        split.keeps = cases[i].keeps;
+        split.block.keeps = cases[i].keeps;
         const double got = layer_saved_bytes(m, block, &shape, &split, RECOMPUTE_NONE) - fused;
         if (got != 2 * t * cases[i].columns)
             fail_msg("case %zu: got %.0f bytes, want %.0f", i, got, 2 * t * cases[i].columns);
@@ -552,7 +552,7 @@ static void test_norms_of_operators(void **state) {
         const struct batch_shape shape = model_batch_shape(&m, 1, 0, 4096, 4096.0 * 4096.0);
         struct tensor_split split = { .tp = 1, .cp = 1 };
         const double fused = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE);
-        split.keeps = KEEPS_FP32_NORMS;
+        split.block.keeps = KEEPS_FP32_NORMS;
         const double got = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE) - fused;
         if (got != 4096 * cases[i].bytes)
             fail_msg("case %zu: got %.0f bytes, want %.0f", i, got, 4096 * cases[i].bytes);
@@ -566,7 +566,7 @@ static double saved_with(enum ffn_kind ffn, unsigned keeps, enum recompute_kind 
     struct model m = *fixture_model(arena, "gpt-175b");
     m.modules[MODULE_LANGUAGE].ffn = ffn;
     const struct batch_shape shape = model_batch_shape(&m, 1, 0, 2048, 2048.0 * 2048.0);
-    const struct tensor_split split = { .tp = 1, .cp = 1, .keeps = keeps };
+    const struct tensor_split split = { .tp = 1, .cp = 1, .block.keeps = keeps };
     const double bytes =
         layer_saved_bytes(&m, fixture_layer(&m, LAYER_LANGUAGE_BLOCK), &shape, &split, recompute);
     arena_destroy(arena);

@@ -245,7 +245,7 @@ static void test_odd_logits(void **state) {
         const struct model *m = fixture_model(arena, cases[i].model);
         struct batch_shape shape = model_batch_shape(m, 1, 0, 2048, 2048.0 * 2048.0);
         struct tensor_split split = split_of(cases[i].tp, false);
-        split.odd_vocabulary = cases[i].odd_vocabulary;
+        split.block.odd_vocabulary = cases[i].odd_vocabulary;
         static const enum layer_kind kinds[] = { LAYER_HEAD, LAYER_LANGUAGE_BLOCK };
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
             int64_t matmuls = 0, odd = 0;
@@ -313,8 +313,8 @@ static void test_tensor_traffic(void **state) {
     for (size_t i = 0; i < sizeof traffic_cases / sizeof traffic_cases[0]; i++) {
         struct batch_shape shape = fixture_group(m);
         struct tensor_split split = split_of(4, true);
-        split.tensor_traffic = traffic_cases[i].traffic;
-        split.whole_logits = traffic_cases[i].whole_logits;
+        split.block.tensor_traffic = traffic_cases[i].traffic;
+        split.block.whole_logits = traffic_cases[i].whole_logits;
         struct operator_list list =
             operators_of(m, traffic_cases[i].kind, &shape, split, traffic_cases[i].set,
                          (struct gradient_need){ true, true });
@@ -325,7 +325,7 @@ static void test_tensor_traffic(void **state) {
     /* A copy reads and writes the gathered activation once for each collective beside it. */
     struct batch_shape shape = fixture_group(m);
     struct tensor_split split = split_of(4, true);
-    split.tensor_traffic = TENSOR_EACH;
+    split.block.tensor_traffic = TENSOR_EACH;
     struct operator_list list =
         operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD,
                      (struct gradient_need){ true, true });
@@ -384,7 +384,7 @@ static void test_unfused_encoder(void **state) {
     const struct model *m = fixture_model(arena, "llava-1.6-7b");
     struct batch_shape shape = fixture_group(m);
     struct tensor_split split = split_of(1, false);
-    split.unfused_encoder = true;
+    split.block.unfused_encoder = true;
     static const struct {
         enum layer_kind kind;
         bool unfused;
@@ -427,7 +427,7 @@ static void test_linear_gradients(void **state) {
         const struct model *m = fixture_model(arena, cases[i].model);
         struct batch_shape shape = fixture_group(m);
         struct tensor_split split = split_of(1, false);
-        split.linear_gradients = cases[i].how;
+        split.block.linear_gradients = cases[i].how;
         struct operator_list list =
             operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_BACKWARD,
                          (struct gradient_need){ true, true });

@@ -740,7 +740,7 @@ static void test_hooks_of_the_usual_zero_stage(void **state) {
     const struct stack *shipped = stack_load(arena, SCENARIOS, "torchtitan-eager", &err);
     assert_non_null(shipped);
     struct stack stack = *shipped;
-    stack.host_forward_s = 0.001;
+    stack.step.host_forward_s = 0.001;
     stack.host_sharded_s = 0.002;
     stack.host_divided_forward_s = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -750,8 +750,8 @@ static void test_hooks_of_the_usual_zero_stage(void **state) {
                                                   .stack = &stack };
         struct scenario *s = scenario_load(&options, "s.json", &err);
         if (s == NULL) fail_msg("%s", err.text);
-        if (fabs(s->backend->host_forward_s - cases[i].want_s) > 1e-9)
-            fail_msg("case %zu: %g s", i, s->backend->host_forward_s);
+        if (fabs(s->backend->step.host_forward_s - cases[i].want_s) > 1e-9)
+            fail_msg("case %zu: %g s", i, s->backend->step.host_forward_s);
         scenario_destroy(s);
     }
     arena_destroy(arena);

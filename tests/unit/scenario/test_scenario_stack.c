@@ -124,7 +124,8 @@ static void test_host_of_a_file(void **state) {
                                                        cases[i].hardware),
                                           "layout.stack=nemo-2025", NULL };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
-        if ((s->backend->host_forward_s > 0) != cases[i].host) fail_msg("%s", cases[i].hardware);
+        if ((s->backend->step.host_forward_s > 0) != cases[i].host)
+            fail_msg("%s", cases[i].hardware);
         scenario_destroy(s);
     }
     unlink("mine.json");
@@ -151,15 +152,15 @@ static void test_host_of_a_gpu(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const overrides[] = { cases[i].hardware, cases[i].stack, NULL };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
-        assert_true((s->backend->host_forward_s > 0) == cases[i].waits);
-        assert_true((s->backend->host_backward_s > 0) == cases[i].waits);
+        assert_true((s->backend->step.host_forward_s > 0) == cases[i].waits);
+        assert_true((s->backend->step.host_backward_s > 0) == cases[i].waits);
         const double slower = cases[i].slower, block = cases[i].waits ? slower : 0;
         const struct {
             double got, want;
         } times[] = {
-            { s->backend->host_forward_s, s->stack->host_forward_s * block },
-            { s->backend->host_backward_s, s->stack->host_backward_s * block },
-            { s->backend->host_frozen_s, s->stack->host_frozen_s * slower },
+            { s->backend->step.host_forward_s, s->stack->step.host_forward_s * block },
+            { s->backend->step.host_backward_s, s->stack->step.host_backward_s * block },
+            { s->backend->step.host_frozen_s, s->stack->step.host_frozen_s * slower },
             { s->backend->host_kernel_s, 25e-6 * slower },
         };
         for (size_t k = 0; k < sizeof times / sizeof times[0]; k++)
@@ -237,9 +238,9 @@ static void test_stack_of_a_precision(void **state) {
         const struct backend *b = s->backend;
         if (b->gradient_bytes != cases[i].gradient_bytes ||
             b->gradient_reduce_bytes != cases[i].gradient_bytes ||
-            b->update_bytes != cases[i].update_bytes || said != cases[i].said)
+            b->step.update_bytes != cases[i].update_bytes || said != cases[i].said)
             fail_msg("%s, %s: %g %g %g %d", cases[i].stack, cases[i].precision, b->gradient_bytes,
-                     b->gradient_reduce_bytes, b->update_bytes, said);
+                     b->gradient_reduce_bytes, b->step.update_bytes, said);
         if (i > 0 && cases[i].said)
             assert_true(s->optimizer->update_bytes_moved > s->optimizer->state_bytes * 2 + 6);
         scenario_destroy(s);

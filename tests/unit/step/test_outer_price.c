@@ -19,7 +19,7 @@ static void test_shard_lists(void **state) {
     f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
     const int64_t update_ns = f.step->update_ns;
     assert_int_equal(outer_block_lists(f.step, block).forward_ns, 0);
-    backend.shard_list_s = 10e-6;
+    backend.step.shard_list_s = 10e-6;
     f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
     /* Five matrices and two norms without a shift, among eight ranks. */
     struct outer_lists lists = outer_block_lists(f.step, block);
@@ -56,7 +56,7 @@ static void test_owner_broadcasts(void **state) {
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         const int64_t together_ns = f.step->gather_ns[0];
         struct backend backend = *f.scenario->backend;
-        backend.owner_broadcasts = true;
+        backend.step.owner_broadcasts = true;
         f.scenario->backend = &backend;
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         start_ns[i] = (double)(f.step->gather_ns[0] - together_ns);

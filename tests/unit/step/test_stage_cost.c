@@ -207,7 +207,7 @@ static void test_gathers_as_cast(void **state) {
         struct step_fixture f;
         fixture_open_planned(&f, setup);
         struct backend backend = *f.scenario->backend;
-        backend.overlap_cost = 1;
+        backend.step.overlap_cost = 1;
         backend.fp8_gather_saves = cast;
         f.scenario->backend = &backend;
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
@@ -238,7 +238,7 @@ static void test_loss_of_a_stack(void **state) {
         struct step_fixture f;
         fixture_open(&f, fully_sharded);
         struct backend backend = *f.scenario->backend;
-        backend.logit_bytes = held[i];
+        backend.step.logit_bytes = held[i];
         f.scenario->backend = &backend;
         struct random_mt mt;
         random_mt_seed(&mt, 1);

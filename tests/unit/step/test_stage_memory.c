@@ -22,7 +22,7 @@ static struct stage_memory settled(int64_t micro_batches, double update_bytes, d
     struct step_fixture f;
     fixture_open_planned(&f, fully_sharded);
     struct backend backend = *f.scenario->backend;
-    backend.update_bytes = update_bytes;
+    backend.step.update_bytes = update_bytes;
     f.scenario->backend = &backend;
     f.scenario->micro_batches_per_rank = micro_batches;
     f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);

@@ -151,7 +151,7 @@ static void test_placeholder_gradients(void **state) {
     struct step_fixture f;
     fixture_open(&f, language_setup);
     struct backend backend = *f.scenario->backend;
-    backend.placeholder_gradients = true;
+    backend.step.placeholder_gradients = true;
     f.scenario->backend = &backend;
     fixture_halves(&f);
     const double parameters[] = { 24 * BLOCK + EMBEDDING, 24 * BLOCK + HEAD };
@@ -208,7 +208,7 @@ static void test_reduces_once(void **state) {
     int64_t exposed_ns = 0, added_ns = 0;
     double parameters = 0;
     for (int once = 0; once < 2; once++) {
-        backend.reduces_once = once == 1;
+        backend.step.reduces_once = once == 1;
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         parameters = (double)f.step->trainable_rank_parameters[0];
         check_bytes(f.step, 0, MEMORY_GRADIENTS, 4 * parameters / (once ? 1 : 8));
@@ -334,7 +334,7 @@ static void test_replicas_last(void **state) {
     int64_t root_ns[2], units_ns[2] = { 0 };
     double all_reduces[2] = { 0 };
     for (int last = 0; last < 2; last++) {
-        backend.reduces_replicas_last = last == 1;
+        backend.step.reduces_replicas_last = last == 1;
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         root_ns[last] = f.step->root_reduce_ns;
         for (int64_t i = 0; i < f.step->unit_count; i++)
@@ -376,8 +376,8 @@ static int64_t sharded_backward_ns(const char *nic, double overlap_cost, double 
     struct step_fixture f;
     fixture_open_planned(&f, setup);
     struct backend backend = *f.scenario->backend;
-    backend.overlap_cost = overlap_cost;
-    backend.gather_copy_bytes = gather_copy_bytes;
+    backend.step.overlap_cost = overlap_cost;
+    backend.step.gather_copy_bytes = gather_copy_bytes;
     f.scenario->backend = &backend;
     f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
     /* Enough tokens to hide all but the ends of the traffic. */
@@ -425,12 +425,12 @@ static void test_sharded_copies(void **state) {
         struct step_fixture f;
         fixture_open_planned(&f, setup);
         struct backend backend = *f.scenario->backend;
-        backend.reduces_once = cases[i].once;
+        backend.step.reduces_once = cases[i].once;
         f.scenario->backend = &backend;
         const struct step_model *without =
             step_model_create(f.arena, f.scenario, &f.plan, f.prices);
-        backend.gather_copy_bytes = cases[i].gather_bytes;
-        backend.reduce_copy_bytes = cases[i].reduce_bytes;
+        backend.step.gather_copy_bytes = cases[i].gather_bytes;
+        backend.step.reduce_copy_bytes = cases[i].reduce_bytes;
         const struct step_model *with = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
         const int64_t each_ns = with->accumulate_ns[0] - without->accumulate_ns[0];
         const int64_t last_ns =
@@ -457,7 +457,7 @@ static void test_gradient_passes(void **state) {
         f.scenario->backend = &backend;
         int64_t ns[3];
         for (int passes = 0; passes < 3; passes++) {
-            backend.gradient_passes = 2 * passes;
+            backend.step.gradient_passes = 2 * passes;
             ns[passes] = step_model_create(f.arena, f.scenario, &f.plan, f.prices)->optimizer_ns[0];
         }
         assert_true(reduced ? ns[1] > ns[0] : ns[1] == ns[0]);
@@ -655,7 +655,7 @@ static void test_synchronisation(void **state) {
             assert_int_equal(f.step->accumulate_ns[stage] > 0, synchronisations[k].accumulates);
             double share = synchronisations[k].gathers ? parameters[stage] / dp : parameters[stage];
             int64_t ns = update_price_ns(&f, OPERATOR_OPTIMIZER, share * 30);
-            const double passed = f.scenario->backend->gradient_passes * 4 * parameters[stage];
+            const double passed = f.scenario->backend->step.gradient_passes * 4 * parameters[stage];
             if (dp > 1 && passed > 0) ns += update_price_ns(&f, OPERATOR_ELEMENTWISE, passed);
             if (synchronisations[k].gathers)
                 ns += collective_price_ns(&f, OPERATOR_ALL_GATHER, 2 * parameters[stage]);
@@ -682,7 +682,7 @@ static void test_hidden_synchronisation(void **state) {
         f.scenario->layout.overlap_gradient_reduce = true;
         f.scenario->layout.overlap_parameter_gather = true;
         struct backend backend = *f.scenario->backend;
-        backend.data_overlap_cost = cases[k].cost;
+        backend.step.data_overlap_cost = cases[k].cost;
         backend.zero1_all_reduce = false;
         f.scenario->backend = &backend;
         fixture_halves(&f);
@@ -734,7 +734,7 @@ static void test_quantised_copies(void **state) {
         struct step_fixture f;
         open_on_b200(&f, cases[i].model, cases[i].precision);
         struct backend backend = *f.scenario->backend;
-        backend.quantised_copy_bytes = 2;
+        backend.step.quantised_copy_bytes = 2;
         f.scenario->backend = &backend;
         fixture_halves(&f);
         const double parameters = (double)f.step->rank_parameters[0];
@@ -765,7 +765,7 @@ static void test_fp8_weights(void **state) {
             struct step_fixture f;
             open_on_b200(&f, cases[i].model, cases[i].precision);
             struct backend backend = *f.scenario->backend;
-            backend.fp8_weights = fp8 == 1;
+            backend.step.fp8_weights = fp8 == 1;
             f.scenario->backend = &backend;
             fixture_halves(&f);
             weights[fp8] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
@@ -805,7 +805,7 @@ static void test_gather_as_cast(void **state) {
         fixture_open(&f, setup);
         struct backend backend = *f.scenario->backend;
         backend.fp8_gather_saves = 1;
-        backend.casts = cases[i].casts;
+        backend.block.casts = cases[i].casts;
         f.scenario->backend = &backend;
         fixture_halves(&f);
         const double parameters = (double)f.step->rank_parameters[0];
