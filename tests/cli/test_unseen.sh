@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_unseen.sh SOURCE - nothing is made of calibrate/measured/unseen, and its README counts its rows, those of first sight too.
+# test_unseen.sh SOURCE - nothing is made of calibrate/measured/unseen, and its README counts its rows, those of first sight too; grades are of its sources.
 set -euo pipefail
 
 cd "$1/calibrate/measured"
@@ -17,16 +17,21 @@ for used in steps.csv runs/*.csv; do
     shared=$(comm -12 <(first_cells unseen/*.csv) <(first_cells "$used" | uniq))
     [ -z "$shared" ] || fail "rows that are in $used too: $shared"
 done
-while read -r row; do
-    if grep -qF "\"$row\"" ../../scenarios/stacks/*.json ../../scenarios/bands.json; then
-        fail "a stack or a band names $row"
-    fi
-done < <(first_cells unseen/*.csv)
+named=$(grep -ohFf <(first_cells unseen/*.csv | sed 's/.*/"&"/') ../../scenarios/stacks/*.json ../../scenarios/bands.json || true)
+[ -z "$named" ] || fail "a stack or a band names $named"
 for file in unseen/*.csv; do
     name=$(basename "$file")
     rows=$(($(wc -l < "$file") - 1))
     grep -q "^| $name | $rows |" unseen/README.md || fail "unseen/README.md does not give $name $rows rows"
 done
+# Grades are 1 to 3 and of sources that there are.
+strange=$(awk '
+    FILENAME != graded { text = text $0 "\n"; next }
+    FNR == 1 { next }
+    { source = $0
+      if (!sub(/"?,[123],[123],[123]$/, "", source) || index(text, substr(source, 1 + (source ~ /^"/))) == 0) print }
+' graded=unseen/trust/sources.csv unseen/*.csv unseen/trust/sources.csv)
+[ -z "$strange" ] || fail "trust/sources.csv grades no source of unseen: $strange"
 # First sight tells all rows of a round that was committed before it was simulated, also those that
 # left for ../runs/multimodal.csv since.
 declare -A left=([5]=9 [7]=3 [16]=46)
