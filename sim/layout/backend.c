@@ -108,7 +108,9 @@ int backend_index(const char *name) {
 
 int64_t backend_usual_zero_stage(const char *name, int64_t pp) {
     const int index = backend_index(name);
-    return index < 0 || pp > 1 ? 1 : backends[index].usual_zero_stage;
+    if (index < 0) return 1;
+    const struct backend *backend = &backends[index];
+    return pp > 1 && !backend->gathers_once_beside_pipeline ? 1 : backend->usual_zero_stage;
 }
 
 const struct optimizer *optimizer_at(int index) {

@@ -45,7 +45,8 @@ struct backend {
 extern const char *const backend_names[]; /* in table order, NULL at the end */
 const struct backend *backend_at(int index);
 int backend_index(const char *name); /* -1: no backend has this name */
-/* What is sharded where nobody says it: ZeRO-1 with a pipeline, and for a name of no backend. */
+/* What is sharded where nobody says it: ZeRO-1 with a pipeline of a backend that has no other
+ * beside one, and for a name of no backend. */
 int64_t backend_usual_zero_stage(const char *name, int64_t pp);
 /* What the stack states takes the place of the backend's own figure; `precision` of the matmuls,
  * `interleaved`: parts of the model take turns on each stage. */

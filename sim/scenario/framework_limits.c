@@ -100,7 +100,7 @@ static void deepspeed_limits(const struct scenario *s, struct arena *arena, stru
 
 /* fully_shard shards parameters and with them all else (ZeRO-3), or keeps them gathered (2). */
 static void fsdp_limits(const struct scenario *s, struct list *list) {
-    if (s->layout.zero_stage == 1 && s->layout.pp == 1)
+    if (s->layout_fields.zero_stage == 1 && s->layout.dp * s->layout.cp > 1)
         add(list, "backend-zero",
             "zero_stage 1: PyTorch's FSDP shards gradients too (zero_stage 2) or all (3)");
 }

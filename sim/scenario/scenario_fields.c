@@ -179,7 +179,7 @@ static const struct field layout_fields[] = {
       "data parallel degree; null: gpu_count / (tp x pp x cp)", NULL },
     { "zero_stage", FIELD_COUNT, AT(zero_stage), 0, 3, "1", "",
       "what is sharded over DP: 1 optimizer state, 2 gradients too, 3 parameters too (2 and 3 go "
-      "with pp 1, or backend fsdp); of backend fsdp without a pipeline 3 unless given",
+      "with pp 1, or backend fsdp); of backend fsdp 3 unless given",
       NULL },
     { "zero_group", FIELD_COUNT, AT(zero_group), 1, 1e6, "null", "ranks",
       "data-parallel ranks that share one sharded copy; null: all of them (less is hybrid "

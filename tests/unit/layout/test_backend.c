@@ -294,8 +294,26 @@ static void test_host_time_of_a_layout(void **state) {
     }
 }
 
+static void test_usual_zero_stage(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t alone, beside_pipeline;
+    } cases[] = {
+        { "megatron-lm", 1, 1 },
+        { "deepspeed", 1, 1 },
+        { "fsdp", 3, 3 }, /* it has no ZeRO-1 */
+        { "no backend", 1, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(backend_usual_zero_stage(cases[i].name, 1), cases[i].alone);
+        assert_int_equal(backend_usual_zero_stage(cases[i].name, 4), cases[i].beside_pipeline);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_usual_zero_stage),
         cmocka_unit_test(test_fp16_pipeline),
         cmocka_unit_test(test_fp32_accumulation),
         cmocka_unit_test(test_precision_aware),

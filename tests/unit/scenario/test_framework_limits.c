@@ -13,6 +13,8 @@ static const struct {
     { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=3" }, NULL },
     { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=2" }, NULL },
     { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=1" }, "backend-zero" },
+    { { "layout.backend=fsdp", "layout.pp=2", "layout.zero_stage=1" }, "backend-zero" },
+    { { "layout.backend=fsdp", "layout.pp=2" }, NULL }, /* full sharding beside it */
     { { "layout.backend=deepspeed", "layout.pp=1", "layout.zero_stage=3" }, NULL },
     { { "layout.backend=megatron-lm", "training.optimizer=sgd-momentum" }, "backend-optimizer" },
     { { "layout.backend=megatron-lm", "policy.schedule=gpipe" }, "backend-schedule" },
