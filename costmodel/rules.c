@@ -170,6 +170,19 @@ static bool read_setting(const struct json *json, const cJSON *node, const struc
                       given == 0 ? "the rule sets nothing" : "the rule sets more than one figure");
 }
 
+const char *rule_words(struct arena *arena, const cJSON *rule) {
+    const char *text = "";
+    const cJSON *item;
+    cJSON_ArrayForEach(item, rule) {
+        if (cJSON_IsNull(item) || strcmp(item->string, "source") == 0) continue;
+        char *printed = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
+        text = arena_format(arena, "%s%s%s %s", text, text[0] != '\0' ? ", " : "", item->string,
+                            printed != NULL ? printed : item->valuestring);
+        cJSON_free(printed);
+    }
+    return text;
+}
+
 static bool read_rule(const struct json *json, const cJSON *node, const char *owner, int64_t number,
                       struct arena *arena, struct rule *rule, struct error *err) {
     if (!cJSON_IsObject(node))
@@ -185,8 +198,9 @@ static bool read_rule(const struct json *json, const cJSON *node, const char *ow
         .name = f.name,
         .band_fraction = f.band_fraction,
         .node = node,
-        .text = arena_format(arena, "rule %ld of %s%s%s", (long)number, owner,
-                             f.source != NULL ? ": " : "", f.source != NULL ? f.source : ""),
+        .text = arena_format(arena, "rule %ld of %s (%s)%s%s", (long)number, owner,
+                             rule_words(arena, node), f.source != NULL ? ": " : "",
+                             f.source != NULL ? f.source : ""),
     };
     return read_layers(json, &f, rule, err) && read_range(json, f.m, &rule->m, err) &&
            read_range(json, f.n, &rule->n, err) && read_range(json, f.k, &rule->k, err) &&

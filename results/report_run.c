@@ -184,6 +184,12 @@ static void write_assumptions(const struct report *r, const struct run_record *r
                                        s->layout_fields.stack));
         fputs("</li>\n", r->out);
     }
+    for (int64_t i = 0; i < s->own_rules.count; i++) {
+        fputs("<li>", r->out);
+        html_text(r->out,
+                  arena_format(r->arena, "prices are set by %s", s->own_rules.rules[i].text));
+        fputs("</li>\n", r->out);
+    }
     for (int64_t i = 0; s->assumptions[i] != NULL; i++) {
         fputs("<li>", r->out);
         html_text(r->out, s->assumptions[i]);

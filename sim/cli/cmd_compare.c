@@ -217,6 +217,14 @@ static void print_stacks(const struct comparison_run *runs, int64_t count, struc
     putchar('\n');
 }
 
+/* Prices that a scenario sets itself are no predictions. */
+static void print_rules(const struct comparison_run *runs, int64_t count, struct arena *arena) {
+    for (int64_t i = 0; i < count; i++) {
+        const char *rules = comparison_rules(&runs[i], arena);
+        if (rules[0] != '\0') printf("Own rules of run %ld: %s\n", (long)i + 1, rules);
+    }
+}
+
 /* Of all causes, in the unit. */
 static double largest_delta(const struct comparison_row *rows, int64_t count,
                             struct amount_unit unit) {
@@ -298,6 +306,7 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     print_runs(runs, rows, count, unit);
     if (money != NULL) print_in_money(runs, money, count);
     print_stacks(runs, count, arena);
+    print_rules(runs, count, arena);
     print_peaks(runs, count);
     print_causes(rows, count, unit);
     putchar('\n');
@@ -350,6 +359,7 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", runs[i].label);
         cJSON_AddStringToObject(row, "stack", comparison_stack(&runs[i], arena));
+        cJSON_AddStringToObject(row, "rules", comparison_rules(&runs[i], arena));
         cJSON_AddNumberToObject(row, "gpu_days", r->gpu_days);
         cJSON_AddNumberToObject(row, "total_days", r->total_days);
         if (!isnan(r->money_usd)) cJSON_AddNumberToObject(row, "money_usd", r->money_usd);

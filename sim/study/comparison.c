@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "costmodel/rules.h"
 #include "results/run_pair.h"
 #include "sim/base/units.h"
 #include "sim/replay/goodput.h"
@@ -322,6 +323,16 @@ const char *comparison_stack(const struct comparison_run *run, struct arena *are
     return stack;
 }
 
+const char *comparison_rules(const struct comparison_run *run, struct arena *arena) {
+    cJSON *scenario = resolved(run);
+    const char *text = "";
+    const cJSON *rule;
+    cJSON_ArrayForEach(rule, cJSON_GetObjectItemCaseSensitive(scenario, "rules")) text =
+        arena_format(arena, "%s%s%s", text, text[0] != '\0' ? "; " : "", rule_words(arena, rule));
+    cJSON_Delete(scenario);
+    return text;
+}
+
 static double samples_per_step(const struct comparison_run *run) {
     double samples = 0;
     for (int64_t i = 0; i < run->iteration_count; i++)
@@ -354,8 +365,7 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                              (long)i + 1);
     for (int64_t i = 0; i < run_count; i++) {
         cJSON *this = resolved(&runs[i]);
-        if (isnan(runs[i].record.host_copy_ms) &&
-            number_of(this, "training", "offload_blocks") > 0)
+        if (isnan(runs[i].record.host_copy_ms) && number_of(this, "training", "offload_blocks") > 0)
             warnings[count++] =
                 arena_format(arena,
                              "run %ld was stored by an older version: its copies to host memory "
