@@ -79,7 +79,7 @@ static const struct {
     { "V100", "v100-32g-sxm" },
 };
 
-static const char *profile_of(const char *gpu) {
+const char *calibrate_profile_of(const char *gpu) {
     const struct gpu_name *known = gpu_name_find(gpu);
     const char *given = gpu_name_short(gpu);
     if (known) return known->profile;
@@ -215,7 +215,7 @@ static int64_t find_group(struct checker *c, const struct question *q, const cha
 }
 
 static bool answer(struct checker *c, const struct question *q) {
-    const char *profile = c->profile ? c->profile : profile_of(q->gpu);
+    const char *profile = c->profile ? c->profile : calibrate_profile_of(q->gpu);
     struct cost_model *model;
     if (!profile) {
         skip(c, arena_format(c->arena, "no profile of GPU '%s'", q->gpu));
@@ -415,7 +415,7 @@ static bool check_membw(struct checker *c, const char *path) {
             skip(c, "not a kernel of a training step");
             continue;
         }
-        const char *profile = c->profile ? c->profile : profile_of(row->gpu);
+        const char *profile = c->profile ? c->profile : calibrate_profile_of(row->gpu);
         struct cost_model *model = NULL;
         double bytes = row->bytes, seconds = row->time_us / 1e6;
         if (profile && !find_model(c, profile, "", &model)) return false;
@@ -471,8 +471,8 @@ static bool check_nccl(struct checker *c, const char *path) {
             continue;
         }
         struct cluster_network network;
-        network_from_interconnect(row->interconnect, c->profile ? c->profile : profile_of(row->gpu),
-                                  &network);
+        network_from_interconnect(
+            row->interconnect, c->profile ? c->profile : calibrate_profile_of(row->gpu), &network);
         if (row->n_nodes > 1 && strstr(row->interconnect, "not stated)") && !network.fabric) {
             skip(c, "several nodes on a fabric that is not stated");
             continue;

@@ -65,7 +65,7 @@ static const char *census_text(const struct census *census) {
     return text;
 }
 
-/* By the name of calibrate/measured, or as the GPU's driver prints it. */
+/* By the name of calibrate/measured, of the profile, or as the GPU's driver prints it. */
 static bool is_gpu(const char *name, const char *measured) {
     if (strcmp(name, measured) == 0) return true;
     const struct gpu_name *known = gpu_name_find(name);

@@ -347,6 +347,21 @@ static bool write_rows(const struct nccl_log_rows *rows, const char *path, struc
     return ok;
 }
 
+/* Rows under a name that fit and check do not know are read by neither. */
+static void note_unknown_gpus(struct cli *cli, const struct nccl_log_rows *rows) {
+    const char *noted = "";
+    for (int64_t i = 0; i < rows->count && !cli->common.quiet; i++) {
+        const char *gpu = rows->rows[i].row.gpu;
+        if (strcmp(gpu, noted) == 0 || calibrate_profile_of(gpu) != NULL) continue;
+        const char *near = nearest_in_list(gpu, calibrate_gpu_names());
+        fprintf(stderr,
+                "note: no profile is of GPU \"%s\": fit and check leave its rows out%s%s%s\n", gpu,
+                near != NULL ? " (did you mean --gpu " : " (--gpu NAME gives another name",
+                near != NULL ? near : "", near != NULL ? "?)" : ")");
+        noted = gpu;
+    }
+}
+
 static int import(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
     const char *const *arguments = cli->arguments.positional;
@@ -372,6 +387,7 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
     else if (!write_rows(&rows, o->output, &err))
         return cli_error(&err);
     if (o->output != NULL) cli_print_output(cli, o->output, "rows", rows.count);
+    note_unknown_gpus(cli, &rows);
     if (!cli->common.quiet)
         fprintf(stderr, "%lld row%s of %lld log%s\n", (long long)rows.count,
                 rows.count == 1 ? "" : "s", (long long)(cli->arguments.count - 2),

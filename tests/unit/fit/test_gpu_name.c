@@ -18,6 +18,7 @@ static void test_find(void **state) {
         { "NVIDIA H20", "H20" },
         { "NVIDIA H20-3e", "H20-3e" },
         { "NVIDIA A100 80GB PCIe", "A100-PCIe-80GB" },
+        { "h100-64g-sxm", "H100-SXM5-64GB" },
         { "NVIDIA GeForce RTX 4090", NULL },
         { "NVIDIA H100", NULL },
         { "", NULL },
