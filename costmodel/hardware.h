@@ -57,6 +57,9 @@ struct json *gpu_open(struct arena *arena, const char *search_directory, const c
 /* What that file says; `rules` without their nodes, which go with it. */
 bool hardware_gpu(struct arena *arena, const char *search_directory, const char *name,
                   struct gpu *out, struct error *err);
+/* NVLink domains beyond it are racks, which are let in parts; a node of so many and fewer is then
+ * one of their trays, and says nothing of NVLink. */
+enum { HARDWARE_SERVER_GPUS = 8 };
 /* The GPUs of a node where nobody states them: the NVLink domain of the GPU's file. */
 bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
                         int64_t *out, struct error *err);

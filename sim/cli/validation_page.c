@@ -189,7 +189,7 @@ static const char blanks[] =
     "| layers | the size in the model's name |\n"
     "| heads, kv_heads, head_dim | as the source's row of the same width, else near 128 wide; "
     "heads; hidden / heads |\n"
-    "| gpus_per_node | as built with the GPU: 8, 72 for GB200 and GB300 |\n"
+    "| gpus_per_node | as built with the GPU: 8, 72 for GB200 and GB300, of which a source may say 4 or 8, a tray (unless its notes say NVL4) |\n"
     "| gpu_count, dp, tp, pp, cp | the one that follows from the others; tp and pp else 1 |\n"
     "| nic_Gbit_per_s_per_gpu | that of a machine that is named, else 400; 800 for B300 and GB300, "
     "200 for A100, A800 and GH200, 50 for "

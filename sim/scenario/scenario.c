@@ -189,26 +189,25 @@ static bool read_rules(struct reader *r, struct rule_list *rules) {
            rule_rules(r, rules);
 }
 
-enum { SERVER_GPUS = 8 }; /* NVLink domains beyond it are racks, which are let in parts */
-
 /* A wrong name of the hardware is told where its prices are read. */
 static void choose_node(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_cluster *f = &s->cluster_fields;
     struct error ignored = { 0 };
-    int64_t domain = SERVER_GPUS;
+    int64_t domain = HARDWARE_SERVER_GPUS;
     if (r->options->cache != NULL)
         scenario_cache_node_gpus(r->options->cache, s->directory, f->hardware, &domain, &ignored);
     else
         hardware_node_gpus(s->arena, s->directory, f->hardware, &domain, &ignored);
     if (f->gpus_per_node > 0) {
         warn_of_wide_nodes(r, domain);
+        warn_of_trays(r, domain);
         return;
     }
     f->gpus_per_node = domain;
-    if (domain <= SERVER_GPUS) return;
+    if (domain <= HARDWARE_SERVER_GPUS) return;
     const int64_t share = hardware_node_share(domain, f->gpu_count, s->layout_fields.tp);
-    if (share < SERVER_GPUS && share < f->gpu_count)
+    if (share < HARDWARE_SERVER_GPUS && share < f->gpu_count)
         return; /* no even parts: rule_layout() says so */
     f->gpus_per_node = share;
     scenario_assume(r,

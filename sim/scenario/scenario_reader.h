@@ -85,6 +85,7 @@ bool rule_context(struct reader *r);
 void standing_assumptions(struct reader *r);
 /* scenario_warnings.c */
 void warn_of_wide_nodes(struct reader *r, int64_t domain);
+void warn_of_trays(struct reader *r, int64_t domain);
 void warn_of_idle_recipe(struct reader *r);
 void warn_of_fast_nics(struct reader *r);
 void warn_of_foreign_price(struct reader *r);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "costmodel/hardware.h"
 #include "sim/base/arena.h"
 #include "sim/scenario/scenario_reader.h"
 
@@ -16,6 +17,21 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain) {
                                "%ld GPUs a node (cluster.gpus_per_node): servers of %s hold %ld; "
                                "traffic between more is priced as inside a node",
                                (long)f->gpus_per_node, f->hardware, (long)domain));
+}
+
+/* What a scheduler calls a node of a rack is one of its hosts. */
+void warn_of_trays(struct reader *r, int64_t domain) {
+    struct scenario *s = r->s;
+    const struct scenario_cluster *f = &s->cluster_fields;
+    if (domain <= HARDWARE_SERVER_GPUS || f->gpus_per_node > HARDWARE_SERVER_GPUS ||
+        f->gpu_count <= f->gpus_per_node)
+        return;
+    scenario_warn(r,
+                  arena_format(s->arena,
+                               "%ld GPUs a node (cluster.gpus_per_node): NVLink joins %ld of %s; "
+                               "traffic between trays of one rack is priced at the rate of their "
+                               "NICs, unless this key is left out",
+                               (long)f->gpus_per_node, (long)domain, f->hardware));
 }
 
 void warn_of_idle_recipe(struct reader *r) {

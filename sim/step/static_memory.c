@@ -22,7 +22,8 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
 
 /* Of matrices that are cast to fp8 or fp4, by rows for the forward pass and by columns for the
  * input's gradient, whichever way the weights themselves are divided; no recipe gathers fp4. Frozen
- * ones that are fp8 themselves spare a byte. */
+ * ones that are fp8 themselves spare a byte, those that are fp4 (MLPerf Training v6.0, Llama 2 70B
+ * with LoRA: PRE_QUANTIZED_MODEL) the whole of bf16. */
 static double quantised_bytes(const struct step_model *m, int64_t stage) {
     const struct model *model = m->scenario->model;
     double bytes = 0;
@@ -36,10 +37,11 @@ static double quantised_bytes(const struct step_model *m, int64_t stage) {
                                              : m->scenario->backend->step.quantised_copy_bytes;
             const struct gradient_need need = step_layer_need(m, i);
             const double used = need.input ? 1 : 0.5;
-            const bool in_fp8 =
-                precision == PRECISION_FP8 && m->scenario->backend->step.fp8_weights;
-            const double spared =
-                in_fp8 && !need.weight ? 2 - precision_bytes(PRECISION_FP8) : 0; /* of bf16 */
+            /* of the bf16 weight: all where both copies of fp4 stand in for it */
+            const bool narrow = m->scenario->backend->step.fp8_weights && !need.weight;
+            const double spared = !narrow                      ? 0
+                                  : precision == PRECISION_FP4 ? 2
+                                                               : 2 - precision_bytes(precision);
             bytes += (used * per_parameter - spared) * (double)step_layer_parameters(m, i)->own;
         }
     return bytes;

@@ -204,12 +204,18 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     struct gpu gpu = { .gpus_per_node = 1, .server_nic_Gbit_per_s = 400 };
     struct error unread = { 0 }; /* which the scenario tells */
     hardware_gpu(row->context->arena, row->context->directory, hardware, &gpu, &unread);
-    int64_t node = r->gpus_per_node < 1 ? gpu.gpus_per_node : r->gpus_per_node;
+    const bool tray = gpu.gpus_per_node > HARDWARE_SERVER_GPUS && r->gpus_per_node > 0 &&
+                      r->gpus_per_node <= HARDWARE_SERVER_GPUS && r->gpus_per_node < r->gpu_count &&
+                      !measured_text_says(r->notes, "NVL4");
+    int64_t node = r->gpus_per_node < 1 || tray ? gpu.gpus_per_node : r->gpus_per_node;
     const int64_t built = node < r->gpu_count ? node : r->gpu_count,
                   mesh = node == gpu.mesh_gpus ? node : 0;
     node = hardware_node_share(node, r->gpu_count, row->tp);
     if (r->gpus_per_node < 1)
         measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
+    else if (tray)
+        measured_row_note(row, "gpus_per_node: %ld, which NVLink joins in a rack of %s, %ld a tray",
+                          (long)node, hardware, (long)r->gpus_per_node);
     else if (node != built)
         measured_row_note(row, "gpus_per_node: %ld, so that the nodes are alike", (long)node);
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);

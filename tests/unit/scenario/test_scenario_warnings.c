@@ -6,7 +6,7 @@ static const char pack[] = BALLAST_SOURCE_DIR "/scenarios/examples/vlm-s-pack.js
 static const char layouts[] = BALLAST_SOURCE_DIR "/scenarios/examples/internvl-6b-20b-isf.json";
 
 static const struct {
-    const char *path, *set[5];
+    const char *path, *set[7];
     const char *text; /* in the only warning; NULL: none */
 } cases[] = {
     { small, { NULL }, NULL },
@@ -16,6 +16,14 @@ static const struct {
     { layouts,
       { "cluster.hardware=gb200-186g-nvl72", "cluster.price_usd_per_gpu_hour=3",
         "cluster.gpus_per_node=32" },
+      NULL },
+    { layouts,
+      { "cluster.hardware=gb200-186g-nvl72", "cluster.price_usd_per_gpu_hour=3",
+        "cluster.gpus_per_node=4" },
+      "NVLink joins 72 of gb200-186g-nvl72" },
+    { layouts,
+      { "cluster.hardware=gb200-186g-nvl72", "cluster.price_usd_per_gpu_hour=3",
+        "cluster.gpus_per_node=4", "cluster.gpu_count=4", "layout.pp=1", "layout.dp=null" },
       NULL },
     /* a part of one server says nothing of its size */
     { layouts, { "cluster.gpu_count=8", "cluster.gpus_per_node=16", "layout.dp=null" }, NULL },

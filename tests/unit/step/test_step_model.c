@@ -745,19 +745,22 @@ static void test_quantised_copies(void **state) {
     }
 }
 
-/* Weights that are fp8 themselves: frozen blocks beside adapters take a byte a parameter, trained
- * ones and what is computed in bf16 two. */
+/* Weights that are fp8 or fp4 themselves: frozen blocks beside adapters take a byte a parameter, in
+ * fp4 their two copies alone; trained ones and what is computed in bf16 two bytes. */
 static void test_fp8_weights(void **state) {
     (void)state;
     static const struct {
         const char *model, *precision;
-        bool frozen;
+        double spared; /* of a parameter */
     } cases[] = {
         { "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}", "training.precision=fp8",
-          true },
+          1 },
+        { "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}", "training.precision=fp4",
+          2 },
         { "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}", "training.precision=bf16",
-          false },
-        { "model=internlm2-20b", "training.precision=fp8", false },
+          0 },
+        { "model=internlm2-20b", "training.precision=fp8", 0 },
+        { "model=internlm2-20b", "training.precision=fp4", 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double weights[2];
@@ -771,7 +774,7 @@ static void test_fp8_weights(void **state) {
             weights[fp8] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
             fixture_close(&f);
         }
-        if (weights[0] - weights[1] != (cases[i].frozen ? 24 * BLOCK : 0))
+        if (weights[0] - weights[1] != cases[i].spared * 24 * BLOCK)
             fail_msg("case %zu: %.0f, %.0f", i, weights[0], weights[1]);
     }
 }
