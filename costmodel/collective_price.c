@@ -176,23 +176,22 @@ static double ring_all_reduce_s(const struct collective_curves *curves, int64_t 
            collective_inside_s(curves, OPERATOR_ALL_REDUCE, RING_RANKS, bytes, &inside, &ignored);
 }
 
-/* The tables are of nodes with a switch. */
+/* The tables are of nodes with a switch. NCCL gives each link its channels, so fewer links have each
+ * carry what it carries of a buffer that is larger by as much. */
 static double node_collective_s(const struct collective_rates *rates, enum operator_kind op,
                                 int64_t rank_count, double bytes, bool *inside_range,
                                 const struct collective_table **nearest) {
     const struct collective_curves *curves = rates->curves;
-    const double switched_s =
-        collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
-    if (rates->rings_alone && op == OPERATOR_ALL_REDUCE && rank_count > RING_RANKS) {
-        const double ring_s = ring_all_reduce_s(curves, rank_count, bytes);
-        if (ring_s > switched_s) *inside_range = false;
-        return greater_of(ring_s, switched_s);
-    }
     const int64_t mesh_gpus = rates->network.nvlink_mesh_gpus;
-    if (mesh_gpus < 2) return switched_s;
-    const double start_s = collective_latency_s(curves, op, rank_count),
-                 share = mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
-    return start_s + greater_of(switched_s - start_s, 0) / share;
+    const double share =
+        mesh_gpus < 2 ? 1 : mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
+    const double switched_s =
+        collective_inside_s(curves, op, rank_count, bytes / share, inside_range, nearest);
+    if (!rates->rings_alone || op != OPERATOR_ALL_REDUCE || rank_count <= RING_RANKS)
+        return switched_s;
+    const double ring_s = ring_all_reduce_s(curves, rank_count, bytes);
+    if (ring_s > switched_s) *inside_range = false;
+    return greater_of(ring_s, switched_s);
 }
 
 /* Groups that cross from one processor to the other at once share what links them. One alone is in

@@ -169,8 +169,34 @@ static void test_line(void **state) {
     assert_true(fabs(collective_by_line(&table, 10, 20).time_us[1] - 15) < 0.01);
 }
 
+/* Half of the links take what all take for twice as much; links half as fast again save of what is
+ * not latency; no bus bandwidth is above the cap. */
+static void test_link(void **state) {
+    (void)state;
+    const struct collective_fit table = { .op = OPERATOR_ALL_REDUCE,
+                                          .rank_count = 2,
+                                          .count = 4,
+                                          .bytes = { 1024, 2048, 4096, 8192 },
+                                          .time_us = { 10, 12, 20, 36 } };
+    const struct {
+        double ratio, cap_GB_per_s, want_us[4];
+    } cases[] = {
+        { 0.5, 0, { 12, 20, 36, 72 } },
+        { 1.5, 0, { 10, 10 + 2 / 1.5, 10 + 10 / 1.5, 10 + 26 / 1.5 } },
+        { 0.5, 0.1, { 20.24, 30.48, 50.96, 91.92 } },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const struct collective_fit got =
+            collective_by_link(&table, cases[c].ratio, cases[c].cap_GB_per_s);
+        for (int i = 0; i < 4; i++)
+            if (fabs(got.time_us[i] - cases[c].want_us[i]) > 1e-9)
+                fail_msg("case %zu, size %d: %g us, want %g", c, i, got.time_us[i],
+                         cases[c].want_us[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_rules), cmocka_unit_test(test_hidden),
-                                        cmocka_unit_test(test_line) };
+                                        cmocka_unit_test(test_line), cmocka_unit_test(test_link) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
