@@ -4,13 +4,7 @@
  * factor near 1 is likelier than one far away: one more residual per factor, ln(factor) over
  * PRIOR_WIDTH against MEASUREMENT_WIDTH of a row, which also makes two factors of one row defined.
  *
- * Then the factors of one stack are drawn together (partial pooling, an empirical Bayes estimate):
- * a factor of n rows keeps n / (n + (ROW_WIDTH / FACTOR_WIDTH)^2) of its distance, in logarithms,
- * from the mean of the stack's factors, which is weighted alike. Few rows hold what is their own,
- * layout or cluster, and many hold what is the GPU's and the precision's. For the same reason a
- * factor of n rows then keeps n / (n + (ROW_WIDTH / STACK_WIDTH)^2) of its distance from what is
- * usual there among the other stacks of the fit (stack_usual_log_factor()), but for a stack that
- * stands for one place, whose factor shall hold what is that place's own.
+ * Then the factors are drawn together (stack_pool.h).
  */
 #include "sim/study/measured/stack_fit.h"
 
@@ -19,21 +13,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/study/measured/stack_pool.h"
 
 /* Run-to-run spread of published step times is 1 to 5 %. */
 #define MEASUREMENT_WIDTH 0.03
 #define PRIOR_WIDTH       0.5
-/* How far, in logarithms, a row lies from the factor of its group, and a factor from the mean of
- * its stack's: 0.052 over ten groups of two rows and more (14 degrees of freedom), and 0.059 over
- * the nine factors of the four stacks that have several (5), the rows' share taken off. */
-#define ROW_WIDTH    0.05
-#define FACTOR_WIDTH 0.06
-/* And a factor from what is usual on its GPU among other stacks: 1.483 times the median distance
- * (a standard deviation that one stack far off does not move) was 0.108 over the sixteen factors of
- * eleven stacks, the rows' share taken off 0.10; 0.099 and 0.09 since nanotron's is known. */
-#define STACK_WIDTH      0.10
-#define NOTABLE_LAUNCHES 0.05 /* of a step */
-#define NOTABLE_MISFIT   0.25 /* of rows that one factor shall explain */
+#define NOTABLE_LAUNCHES  0.05 /* of a step */
+#define NOTABLE_MISFIT    0.25 /* of rows that one factor shall explain */
 enum { PARAMETER_LIMIT = 2, ITERATION_LIMIT = 30 };
 
 struct fit_row {
@@ -140,67 +126,6 @@ static bool fit_group(struct problem *problem, struct stack_fit_group *group) {
     return problem->err->text[0] == '\0';
 }
 
-/* Share of its distance that a factor of so many rows keeps where factors spread by `width`. */
-static double own_weight(const struct stack_fit_group *group, double width) {
-    const double ratio = ROW_WIDTH / width, n = (double)group->row_count;
-    return n / (n + ratio * ratio);
-}
-
-/* Of the logarithms that were fitted, this group's drawn to the mean of its stack's. */
-static double drawn_to_stack(const struct stack_fit *fit, const double *fitted, int64_t group) {
-    double sum = 0, weights = 0;
-    for (int64_t g = 0; g < fit->group_count; g++) {
-        if (fit->groups[g].stack != fit->groups[group].stack) continue;
-        const double weight = own_weight(&fit->groups[g], FACTOR_WIDTH);
-        sum += weight * fitted[g];
-        weights += weight;
-    }
-    const double own = own_weight(&fit->groups[group], FACTOR_WIDTH);
-    return own * fitted[group] + (1 - own) * sum / weights;
-}
-
-/* What a stack's factors are drawn to. */
-static struct stack_factor *drawn_factors(struct arena *arena, const struct stack_fit *fit,
-                                          const double *drawn, const struct stack *stack,
-                                          int64_t *count) {
-    struct stack_factor *factors = arena_array(arena, struct stack_factor, fit->group_count);
-    *count = 0;
-    for (int64_t g = 0; g < fit->group_count; g++) {
-        if (fit->groups[g].stack != stack) continue;
-        struct stack_factor *factor = &factors[(*count)++];
-        *factor = fit->groups[g].factor;
-        factor->kernel_time_factor = exp(drawn[g]);
-    }
-    return factors;
-}
-
-/* Of these, this group's drawn to what is usual among the fit's other stacks, if there are any. */
-static double drawn_to_others(struct arena *arena, const struct stack_fit *fit, const double *drawn,
-                              int64_t group) {
-    const struct stack_fit_group *own = &fit->groups[group];
-    if (own->stack->one_place) return drawn[group];
-    struct stack *others = arena_array(arena, struct stack, fit->group_count);
-    const struct stack **list = arena_array(arena, const struct stack *, fit->group_count);
-    int64_t count = 0;
-    for (int64_t g = 0; g < fit->group_count; g++) {
-        const struct stack *stack = fit->groups[g].stack;
-        bool seen = stack == own->stack;
-        for (int64_t before = 0; before < g; before++)
-            seen |= fit->groups[before].stack == stack;
-        if (seen) continue;
-        struct stack *other = &others[count];
-        *other = *stack;
-        other->factors = drawn_factors(arena, fit, drawn, stack, &other->factor_count);
-        other->borrows = false;
-        list[count++] = other;
-    }
-    if (count == 0) return drawn[group];
-    const double usual =
-        stack_usual_log_factor(list, count, own->factor.gpu, own->factor.precision);
-    const double weight = own_weight(own, STACK_WIDTH);
-    return weight * drawn[group] + (1 - weight) * usual;
-}
-
 /* Sets the group's factor, and says how far its rows are from it. */
 static bool move_factor(const struct stack_fit *fit, double log_factor, struct problem *problem) {
     struct stack_fit_group *group = &fit->groups[problem->group];
@@ -215,16 +140,12 @@ static bool move_factor(const struct stack_fit *fit, double log_factor, struct p
     return ok;
 }
 
-/* A stack's only factor, fitted alone, stays what it is. */
+/* A factor that is drawn nowhere keeps what was found of its rows. */
 static bool draw_together(struct arena *arena, const struct stack_fit *fit, const double *fitted,
                           struct problem *problems) {
-    double *drawn = arena_array(arena, double, fit->group_count + 1);
+    const double *drawn = stack_pool(arena, fit->groups, fit->group_count, fitted);
     for (int64_t g = 0; g < fit->group_count; g++)
-        drawn[g] = drawn_to_stack(fit, fitted, g);
-    for (int64_t g = 0; g < fit->group_count; g++) {
-        const double log_factor = drawn_to_others(arena, fit, drawn, g);
-        if (log_factor != fitted[g] && !move_factor(fit, log_factor, &problems[g])) return false;
-    }
+        if (drawn[g] != fitted[g] && !move_factor(fit, drawn[g], &problems[g])) return false;
     return true;
 }
 
