@@ -185,8 +185,11 @@ static double node_collective_s(const struct collective_rates *rates, enum opera
     const int64_t mesh_gpus = rates->network.nvlink_mesh_gpus;
     const double share =
         mesh_gpus < 2 ? 1 : mesh_share(mesh_gpus, op == OPERATOR_SEND ? 2 : rank_count);
-    const double switched_s =
-        collective_inside_s(curves, op, rank_count, bytes / share, inside_range, nearest);
+    double switched_s = collective_inside_s(curves, op, rank_count, bytes, inside_range, nearest);
+    if (share < 1) { /* what was measured is the buffer, not the larger one */
+        bool ignored = true;
+        switched_s = collective_inside_s(curves, op, rank_count, bytes / share, &ignored, nearest);
+    }
     if (!rates->rings_alone || op != OPERATOR_ALL_REDUCE || rank_count <= RING_RANKS)
         return switched_s;
     const double ring_s = ring_all_reduce_s(curves, rank_count, bytes);

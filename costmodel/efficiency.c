@@ -351,16 +351,22 @@ double collective_latency_s(const struct collective_curves *curves, enum operato
     return low->latency_s * (double)(rank_count - 1) / (double)(low->rank_count - 1);
 }
 
+/* At the table's size i: of fewer links a larger buffer's, of faster ones less but for the latency.
+ */
+static double scaled_s(const struct collective_table *t, int64_t i, double link_ratio) {
+    bool ignored = true;
+    if (link_ratio < 1) return table_s(t, exp2(t->log2_bytes[i]) / link_ratio, &ignored);
+    return t->latency_s + greater_of(exp(t->log_s[i]) - t->latency_s, 0) / link_ratio;
+}
+
 static void scale_links(struct collective_curves *curves, double link_ratio, struct arena *arena) {
     struct collective_table *tables = arena_array(arena, struct collective_table, curves->count);
     for (int64_t t = 0; t < curves->count; t++) {
         struct collective_table *table = &tables[t];
         *table = curves->tables[t];
         if (table->own_links) continue;
-        for (int64_t i = 0; i < table->count; i++)
-            table->log_s[i] =
-                log(table->latency_s +
-                    greater_of(exp(table->log_s[i]) - table->latency_s, 0) / link_ratio);
+        for (int64_t i = 1; i < table->count; i++)
+            table->log_s[i] = log(scaled_s(&curves->tables[t], i, link_ratio));
         table->plateau_bytes_per_s *= link_ratio;
         table->band_fraction = greater_of(table->band_fraction, SCALED_LINKS_BAND_FRACTION);
         table->source = arena_format(arena, "%s, scaled to this GPU's links", table->source);

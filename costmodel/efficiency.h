@@ -237,8 +237,8 @@ double collective_inside_s(const struct collective_curves *curves, enum operator
                            int64_t rank_count, double bytes, bool *inside_range,
                            const struct collective_table **nearest);
 /* Tables of a GPU whose links are `link_ratio` as fast as those that were measured, those of single
- * versions of NCCL too: what exceeds the smallest time is divided by it, as collective_by_link()
- * does when a profile is fitted, and bands are 25 % or more. Tables of own_links stay. */
+ * versions of NCCL too, as collective_by_link() has it when a profile is fitted; bands are 25 % or
+ * more. Tables of own_links stay. */
 void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena);
 /* The smallest collective of this kind among so many ranks of one node. */
 double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,

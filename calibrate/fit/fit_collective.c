@@ -182,8 +182,9 @@ struct collective_fit collective_by_link(const struct collective_fit *from, doub
     const double latency_us = from->time_us[0];
     const double wire = collective_wire_factor(fit.op, (double)fit.rank_count);
     for (int64_t i = 0; i < fit.count; i++) {
-        fit.time_us[i] = link_ratio < 1 ? time_at(from, fit.bytes[i] / link_ratio)
-                                        : latency_us + (from->time_us[i] - latency_us) / link_ratio;
+        fit.time_us[i] = i > 0 && link_ratio < 1
+                             ? time_at(from, fit.bytes[i] / link_ratio)
+                             : latency_us + (from->time_us[i] - latency_us) / link_ratio;
         if (cap_GB_per_s > 0)
             fit.time_us[i] =
                 fmax(fit.time_us[i], latency_us + fit.bytes[i] * wire / (cap_GB_per_s * 1e3));

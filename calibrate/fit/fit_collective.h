@@ -38,8 +38,9 @@ struct collective_fit collective_by_relative(const struct collective_fit *from,
 /* ... or by the ring law: latency grows with the steps, the rest with the bytes on the wire. */
 struct collective_fit collective_by_ring(const struct collective_fit *from, int64_t rank_count);
 /* The same collective over links that are `link_ratio` as fast together and a bus bandwidth of at
- * most `cap` (0: none). Below 1 there are fewer links: NCCL gives each its channels, which then carry
- * what they carry of a buffer that is larger by as much. Above 1 each is faster. */
+ * most `cap` (0: none). Below 1 there are fewer links: NCCL gives each its channels, which then
+ * carry what they carry of a buffer that is larger by as much. Above 1 each is faster. The smallest
+ * time stays. */
 struct collective_fit collective_by_link(const struct collective_fit *from, double link_ratio,
                                          double cap_GB_per_s);
 
