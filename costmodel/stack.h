@@ -164,6 +164,7 @@ struct stack_step {
      * that stay from the forward to the backward pass, beside the weight itself */
     double quantised_copy_bytes;
     bool fp8_weights; /* of blocks whose matmuls run in fp8 they are fp8 themselves (fp8_params) */
+    bool fp4_weights; /* frozen ones of blocks in fp4 are their two copies in fp4 alone */
     bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
     double kept_activations;    /* of a block over what its fused kernels keep */
     /* per trainable parameter of a rank's share: temporaries of the optimizer's step */

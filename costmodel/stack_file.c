@@ -256,7 +256,10 @@ static const struct field stack_rows[] = {
       NULL },
     { "fp8_weights", FIELD_BOOL, AT(step.fp8_weights), 0, 0, "false", "",
       "weights of blocks with fp8 matmuls are fp8 themselves: frozen ones, which have no copy by "
-      "columns, one byte a parameter; so are those of fp4, which have both copies and no others",
+      "columns, one byte a parameter",
+      NULL },
+    { "fp4_weights", FIELD_BOOL, AT(step.fp4_weights), 0, 0, "false", "",
+      "frozen weights of blocks with fp4 matmuls are their copies by rows and by columns alone",
       NULL },
     { "placeholder_gradients", FIELD_BOOL, AT(step.placeholder_gradients), 0, 0, "false", "",
       "a bf16 buffer of each matrix of a block stands where autograd asks for a gradient", NULL },

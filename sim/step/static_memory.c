@@ -20,36 +20,38 @@ static double placeholder_bytes(const struct step_model *m, int64_t stage) {
     return sum;
 }
 
-/* Of matrices that are cast to fp8 or fp4, by rows for the forward pass and by columns for the
- * input's gradient, whichever way the weights themselves are divided; no recipe gathers fp4. Frozen
- * ones that are fp8 themselves spare a byte, those that are fp4 (MLPerf Training v6.0, Llama 2 70B
- * with LoRA: PRE_QUANTIZED_MODEL) the whole of bf16. */
-static double quantised_bytes(const struct step_model *m, int64_t stage) {
-    const struct model *model = m->scenario->model;
-    double bytes = 0;
-    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
-        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
-            const struct layer *layer = &model->layers[i];
-            const enum precision precision = model->modules[layer->module_index].precision;
-            if (!layer_kind_is_block(layer->kind) || !precision_is_quantised(precision)) continue;
-            const double per_parameter = precision == PRECISION_FP4
-                                             ? 2 * precision_bytes(precision)
-                                             : m->scenario->backend->step.quantised_copy_bytes;
-            const struct gradient_need need = step_layer_need(m, i);
-            const double used = need.input ? 1 : 0.5;
-            /* of the bf16 weight: all where both copies of fp4 stand in for it */
-            const bool narrow = m->scenario->backend->step.fp8_weights && !need.weight;
-            const double spared = !narrow                      ? 0
-                                  : precision == PRECISION_FP4 ? 2
-                                                               : 2 - precision_bytes(precision);
-            bytes += (used * per_parameter - spared) * (double)step_layer_parameters(m, i)->own;
-        }
-    return bytes;
-}
-
 static bool shards_weights(const struct scenario *s) {
     return s->layout.zero_stage == 3 || s->backend->gathers_once ||
            (s->layout.zero_stage == 2 && s->backend->unit_gradients);
+}
+
+/* Of a frozen weight's two bytes: what it is spared where it is stored as its matmuls read it. */
+static double spared_bytes(const struct stack_step *step, enum precision precision) {
+    if (precision == PRECISION_FP8 && step->fp8_weights) return 2 - precision_bytes(precision);
+    return precision == PRECISION_FP4 && step->fp4_weights ? 2 : 0;
+}
+
+/* Of matrices that are cast to fp8 or fp4, by rows for the forward pass and by columns for the
+ * input's gradient, whichever way the weights themselves are divided; no recipe gathers fp4. Where
+ * those are sharded, only a rank's share of the frozen ones is stored narrow. */
+static double quantised_bytes(const struct step_model *m, int64_t stage) {
+    const struct scenario *s = m->scenario;
+    const struct stack_step *step = &s->backend->step;
+    const double stored = shards_weights(s) ? 1 / (double)s->layout.zero_group : 1;
+    double bytes = 0;
+    for (int64_t part = stage; part < m->part_count; part += m->stage_count)
+        for (int64_t i = m->plan->first_layer[part]; i < m->plan->first_layer[part + 1]; i++) {
+            const struct layer *layer = &s->model->layers[i];
+            const enum precision precision = s->model->modules[layer->module_index].precision;
+            if (!layer_kind_is_block(layer->kind) || !precision_is_quantised(precision)) continue;
+            const double per_parameter = precision == PRECISION_FP4 ? 2 * precision_bytes(precision)
+                                                                    : step->quantised_copy_bytes;
+            const struct gradient_need need = step_layer_need(m, i);
+            const double used = need.input ? 1 : 0.5,
+                         spared = need.weight ? 0 : stored * spared_bytes(step, precision);
+            bytes += (used * per_parameter - spared) * (double)step_layer_parameters(m, i)->own;
+        }
+    return bytes;
 }
 
 /* Weights that are fp32 themselves have no second copy in the optimizer; where they are sharded,

@@ -768,13 +768,53 @@ static void test_fp8_weights(void **state) {
             struct step_fixture f;
             open_on_b200(&f, cases[i].model, cases[i].precision);
             struct backend backend = *f.scenario->backend;
-            backend.step.fp8_weights = fp8 == 1;
+            backend.step.fp8_weights = backend.step.fp4_weights = fp8 == 1;
             f.scenario->backend = &backend;
             fixture_halves(&f);
             weights[fp8] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
             fixture_close(&f);
         }
         if (weights[0] - weights[1] != cases[i].spared * 24 * BLOCK)
+            fail_msg("case %zu: %.0f, %.0f", i, weights[0], weights[1]);
+    }
+}
+
+/* Of sharded weights a rank stores its share narrow; what is gathered is not, and no sum is below
+ * what stands. */
+static void test_sharded_narrow_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *precision;
+        double spared;
+    } cases[] = { { "training.precision=fp8", 1 }, { "training.precision=fp4", 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const setup[] = {
+            "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}",
+            "layout.backend=fsdp",
+            "layout.zero_stage=3",
+            "layout.tp=1",
+            "layout.pp=1",
+            "layout.stack=none",
+            "cluster.hardware=b200-180g-sxm",
+            cases[i].precision,
+            NULL
+        };
+        double weights[2];
+        for (int narrow = 0; narrow < 2; narrow++) {
+            struct step_fixture f;
+            fixture_open_planned(&f, setup);
+            assert_int_equal(f.scenario->layout.zero_group, 8);
+            struct backend backend = *f.scenario->backend;
+            backend.step.fp8_weights = backend.step.fp4_weights = narrow == 1;
+            f.scenario->backend = &backend;
+            f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+            weights[narrow] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
+            assert_true(weights[narrow] >= f.step->gathered_weight_bytes[0]);
+            fixture_close(&f);
+        }
+        /* BLOCK is one of two TP ranks', which both have the norms */
+        const double share = 48 * (2 * BLOCK - 2 * 6144) / 8;
+        if (weights[0] - weights[1] != cases[i].spared * share)
             fail_msg("case %zu: %.0f, %.0f", i, weights[0], weights[1]);
     }
 }
@@ -863,6 +903,7 @@ int main(void) {
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_quantised_copies),
         cmocka_unit_test(test_fp8_weights),
+        cmocka_unit_test(test_sharded_narrow_weights),
         cmocka_unit_test(test_gather_as_cast),
         cmocka_unit_test(test_tied_head),
         cmocka_unit_test(test_unit_gradients),
