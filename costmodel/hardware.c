@@ -211,6 +211,11 @@ bool hardware_node_gpus(struct arena *arena, const char *search_directory, const
     return true;
 }
 
+bool hardware_is_tray(int64_t domain_gpus, int64_t node_gpus, int64_t gpu_count) {
+    return domain_gpus > HARDWARE_SERVER_GPUS && (node_gpus == 4 || node_gpus == 8) &&
+           node_gpus < gpu_count;
+}
+
 int64_t hardware_node_share(int64_t domain_gpus, int64_t gpu_count, int64_t tp) {
     int64_t node = domain_gpus < gpu_count ? domain_gpus : gpu_count;
     while (gpu_count % node != 0 || (tp <= node && node % tp != 0))

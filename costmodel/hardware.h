@@ -57,9 +57,11 @@ struct json *gpu_open(struct arena *arena, const char *search_directory, const c
 /* What that file says; `rules` without their nodes, which go with it. */
 bool hardware_gpu(struct arena *arena, const char *search_directory, const char *name,
                   struct gpu *out, struct error *err);
-/* NVLink domains beyond it are racks, which are let in parts; a node of so many and fewer is then
- * one of their trays, and says nothing of NVLink. */
+/* NVLink domains beyond it are racks, which are let in parts. */
 enum { HARDWARE_SERVER_GPUS = 8 };
+/* What a scheduler calls a node of a rack is one of its trays of four, or two of them, and says
+ * nothing of NVLink. */
+bool hardware_is_tray(int64_t domain_gpus, int64_t node_gpus, int64_t gpu_count);
 /* The GPUs of a node where nobody states them: the NVLink domain of the GPU's file. */
 bool hardware_node_gpus(struct arena *arena, const char *search_directory, const char *gpu,
                         int64_t *out, struct error *err);

@@ -28,7 +28,7 @@ struct backend {
      * alone gradients are reduced. */
     bool gathers_once_beside_pipeline;
     bool gathers_once; /* and there is one: simulated as ZeRO-1, which has no shares of weights */
-    int64_t usual_zero_stage; /* where nothing is said and there is no pipeline */
+    int64_t usual_zero_stage; /* see backend_usual_zero_stage() */
     bool zero1_all_reduce;    /* ZeRO-1 reduces whole gradients on every rank, not shards */
     bool frees_gradients;     /* the update leaves none: they come anew with the next backward */
     bool gradient_buckets;    /* ranks that hold all states reduce copies of their gradients */

@@ -168,7 +168,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
                                                          : FP8_RECIPE_DELAYED;
     d.linear_gradients = split->block.linear_gradients;
     d.adds_in_matmul = split->adds_in_matmul;
-    d.unpads = split->unpads && d.module->role == MODULE_LANGUAGE;
+    d.unpads = split->unpads_samples && d.module->role == MODULE_LANGUAGE;
     d.loss_vocabulary = split->block.whole_logits ? d.module->vocabulary : d.vocabulary;
     d.odd_logits = odd_logits(&d, split);
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);

@@ -13,7 +13,7 @@
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
-enum { ASSUMPTION_LIMIT = 96, WARNING_LIMIT = 16 };
+enum { ASSUMPTION_LIMIT = 96, WARNING_LIMIT = 24 };
 
 const cJSON *scenario_present(const cJSON *node) {
     return node == NULL || cJSON_IsNull(node) ? NULL : node;
@@ -91,8 +91,10 @@ static bool merge_cluster_file(struct reader *r) {
             : cluster_preset_read(s->arena, s->directory, name->valuestring, &preset, r->err);
     if (!known) {
         /* A name of one's own is welcome as long as the section says everything itself. */
-        if (!r->err->located && cJSON_GetObjectItemCaseSensitive(section, "hardware") != NULL)
+        if (!r->err->located && cJSON_GetObjectItemCaseSensitive(section, "hardware") != NULL) {
+            warn_of_near_cluster(r, name->valuestring);
             return true;
+        }
         return scenario_relocate(r, name, "cluster", name->valuestring);
     }
     r->hardware_is_the_clusters = cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL;
@@ -508,7 +510,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .context_unbalanced = !s->layout_fields.cp_balanced,
         .fp8_recipe = (enum fp8_recipe)s->training_fields.fp8_recipe,
         .adds_in_matmul = s->backend->adds_in_matmul && s->backend->accumulate_bytes_moved == 0,
-        .unpads = unpads_attention(s),
+        .unpads_samples = unpads_attention(s),
         .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),
         .attention_dropout = dropout_of(s->training_fields.attention_dropout),
         .determinism = (enum determinism)s->training_fields.deterministic

@@ -177,6 +177,12 @@ static void context_assumption(struct reader *r) {
                                         : "to all ranks before attention"));
 }
 
+/* Core attention and every other matmul are dropped by some styles whatever the kernel. */
+static bool drops_nothing(const struct scenario *s) {
+    const enum recompute_style style = s->backend->block.recompute_style;
+    return style != RECOMPUTE_CORE && style != RECOMPUTE_OPERATORS;
+}
+
 void standing_assumptions(struct reader *r) {
     struct scenario *s = r->s;
     if (s->stack != NULL && !backend_is_of_stack(s->backend, s->stack))
@@ -249,7 +255,7 @@ void standing_assumptions(struct reader *r) {
     if (s->layout.cp > 1 && s->model->modules[MODULE_VISION].layer_count > 0)
         scenario_assume(r, "context-parallel ranks share the encoder's work by whole tiles");
     if (strcmp(s->recompute.name, "selective") == 0 &&
-        s->training_fields.attention != TRAINING_NAIVE)
+        s->training_fields.attention != TRAINING_NAIVE && drops_nothing(s))
         scenario_assume(r, "selective recomputation has nothing to drop: flash attention keeps no "
                            "scores (training.attention)");
     what_if_assumptions(r);

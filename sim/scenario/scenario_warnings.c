@@ -19,19 +19,16 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain) {
                                (long)f->gpus_per_node, f->hardware, (long)domain));
 }
 
-/* What a scheduler calls a node of a rack is one of its hosts. */
 void warn_of_trays(struct reader *r, int64_t domain) {
     struct scenario *s = r->s;
     const struct scenario_cluster *f = &s->cluster_fields;
-    if (domain <= HARDWARE_SERVER_GPUS || f->gpus_per_node > HARDWARE_SERVER_GPUS ||
-        f->gpu_count <= f->gpus_per_node)
-        return;
-    scenario_warn(r,
-                  arena_format(s->arena,
-                               "%ld GPUs a node (cluster.gpus_per_node): NVLink joins %ld of %s; "
-                               "traffic between trays of one rack is priced at the rate of their "
-                               "NICs, unless this key is left out",
-                               (long)f->gpus_per_node, (long)domain, f->hardware));
+    if (!hardware_is_tray(domain, f->gpus_per_node, f->gpu_count)) return;
+    scenario_warn(r, arena_format(s->arena,
+                                  "%ld GPUs a node (cluster.gpus_per_node): NVLink joins %ld of "
+                                  "%s; traffic between trays of one rack is priced at the rate of "
+                                  "their NICs, unless this key is left out (boards of NVL4: a "
+                                  "hardware file with gpus_per_node 4)",
+                                  (long)f->gpus_per_node, (long)domain, f->hardware));
 }
 
 void warn_of_idle_recipe(struct reader *r) {
@@ -55,6 +52,18 @@ void warn_of_fast_nics(struct reader *r) {
                         "is a GPU's share",
                         rate, SCENARIO_MOST_NIC_Gbit_per_s, (long)f->gpus_per_node,
                         rate / (double)f->gpus_per_node));
+}
+
+/* A name of one's own says nothing of the network; one letter beside a file's may mean that file. */
+void warn_of_near_cluster(struct reader *r, const char *name) {
+    struct scenario *s = r->s;
+    const char *near =
+        nearest_file(s->arena, arena_format(s->arena, "%s/clusters", s->directory), name);
+    if (near == NULL) return;
+    scenario_warn(r, arena_format(s->arena,
+                                  "cluster.name \"%s\" is no file of scenarios/clusters, so its "
+                                  "network is what the scenario says; did you mean \"%s\"?",
+                                  name, near));
 }
 
 /* The GPU that the file names, itself or by a cluster, where --set gave another of either; "":

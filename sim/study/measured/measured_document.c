@@ -195,6 +195,11 @@ static void add_machine(cJSON *cluster, struct measured_row *row,
                       network->nic_efficiency_fraction, machine->name);
 }
 
+/* Boards of four Blackwell GPUs that no NVLink leaves. */
+static bool says_nvl4(const struct measured_run *r) {
+    return strcasestr(r->hardware, "NVL4") != NULL || measured_text_says(r->notes, "NVL4");
+}
+
 static void add_cluster(cJSON *root, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const char *hardware = row->out->hardware;
@@ -204,18 +209,21 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     struct gpu gpu = { .gpus_per_node = 1, .server_nic_Gbit_per_s = 400 };
     struct error unread = { 0 }; /* which the scenario tells */
     hardware_gpu(row->context->arena, row->context->directory, hardware, &gpu, &unread);
-    const bool tray = gpu.gpus_per_node > HARDWARE_SERVER_GPUS && r->gpus_per_node > 0 &&
-                      r->gpus_per_node <= HARDWARE_SERVER_GPUS && r->gpus_per_node < r->gpu_count &&
-                      !measured_text_says(r->notes, "NVL4");
+    const bool tray =
+        hardware_is_tray(gpu.gpus_per_node, r->gpus_per_node, r->gpu_count) && !says_nvl4(r);
     int64_t node = r->gpus_per_node < 1 || tray ? gpu.gpus_per_node : r->gpus_per_node;
     const int64_t built = node < r->gpu_count ? node : r->gpu_count,
                   mesh = node == gpu.mesh_gpus ? node : 0;
     node = hardware_node_share(node, r->gpu_count, row->tp);
-    if (r->gpus_per_node < 1)
+    if (r->gpus_per_node < 1 && node == built)
         measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
+    else if (r->gpus_per_node < 1)
+        measured_row_note(row, "gpus_per_node: %ld, equal parts of the %ld that %s is built with",
+                          (long)node, (long)gpu.gpus_per_node, hardware);
     else if (tray)
-        measured_row_note(row, "gpus_per_node: %ld, which NVLink joins in a rack of %s, %ld a tray",
-                          (long)node, hardware, (long)r->gpus_per_node);
+        measured_row_note(
+            row, "gpus_per_node: %ld, which NVLink joins in a rack of %s; %ld a node are trays",
+            (long)node, hardware, (long)r->gpus_per_node);
     else if (node != built)
         measured_row_note(row, "gpus_per_node: %ld, so that the nodes are alike", (long)node);
     cJSON_AddNumberToObject(cluster, "gpus_per_node", (double)node);
@@ -237,13 +245,16 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
                           rate);
     cJSON_AddNumberToObject(cluster, "nic_Gbit_per_s_per_gpu", rate);
     if (machine != NULL) add_machine(cluster, row, machine);
+    /* Those of a tray stand once for each of its trays. */
+    const double trays = tray ? (double)node / (double)r->gpus_per_node : 1,
+                 stated_nics = fmax(1, floor(trays * (double)r->nics_per_node));
     /* No NIC of these clusters is slower than 100 Gbit/s: less a GPU means that GPUs share one. */
     const bool as_machine = machine != NULL && rate == usual && r->nics_per_node < 1;
     const double shared = as_machine ? (double)machine->preset.network.nics_per_node
                                      : fmax(1, floor((double)node * rate / 100));
     if (r->nics_per_node > 0 || as_machine || rate < 100)
         cJSON_AddNumberToObject(cluster, "nics_per_node",
-                                r->nics_per_node > 0 ? (double)r->nics_per_node : shared);
+                                r->nics_per_node > 0 ? stated_nics : shared);
     if (r->nics_per_node < 1 && !as_machine && rate < 100 && several)
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }

@@ -332,7 +332,7 @@ static void test_unpads(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tensor_split split = { .tp = 8, .cp = 1, .attention = ATTENTION_FLASH };
         struct operator_list plain = block_operators(m, &shape, split, cases[i].set);
-        split.unpads = true;
+        split.unpads_samples = true;
         struct operator_list list = block_operators(m, &shape, split, cases[i].set);
         assert_int_equal(list.count, plain.count + 1);
         const struct operator_work *attention = find(&list, "attention"),

@@ -198,10 +198,15 @@ static void test_assumptions(void **state) {
           "megatron-deepspeed)",
           false },
         { "selective recomputation of fused attention",
-          { "policy.recompute=selective" },
+          { "policy.recompute=selective", "layout.stack=none" },
           "selective recomputation has nothing to drop: flash attention keeps no scores "
           "(training.attention)",
           true },
+        { "of core attention whatever its kernel",
+          { "policy.recompute=selective" }, /* megatron-core's style */
+          "selective recomputation has nothing to drop: flash attention keeps no scores "
+          "(training.attention)",
+          false },
         { "selective recomputation of scores",
           { "policy.recompute=selective", "training.attention=naive" },
           "selective recomputation has nothing to drop: flash attention keeps no scores "

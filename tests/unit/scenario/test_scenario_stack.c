@@ -200,7 +200,7 @@ static void test_padding_taken_out(void **state) {
             NULL,
         };
         struct scenario *s = load_valid(MODEL, NULL, overrides);
-        if (scenario_split(s).unpads != cases[i].want)
+        if (scenario_split(s).unpads_samples != cases[i].want)
             fail_msg("%s: %d", cases[i].dataset, cases[i].micro_batch);
         scenario_destroy(s);
     }

@@ -25,6 +25,8 @@ static const struct {
       { "cluster.hardware=gb200-186g-nvl72", "cluster.price_usd_per_gpu_hour=3",
         "cluster.gpus_per_node=4", "cluster.gpu_count=4", "layout.pp=1", "layout.dp=null" },
       NULL },
+    { small, { "cluster.name=aws-p55" }, "did you mean \"aws-p5\"?" },
+    { small, { "cluster.name=our own machine" }, NULL },
     /* a part of one server says nothing of its size */
     { layouts, { "cluster.gpu_count=8", "cluster.gpus_per_node=16", "layout.dp=null" }, NULL },
     { layouts, { "cluster.nic_Gbit_per_s_per_gpu=3200" }, "400 is a GPU's share" },

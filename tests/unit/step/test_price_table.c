@@ -221,7 +221,7 @@ static void test_ring_beside_unpadded_attention(void **state) {
                                          "training.micro_batch.samples=2", NULL };
     struct step_fixture f;
     fixture_open(&f, setup);
-    assert_true(scenario_split(f.scenario).unpads);
+    assert_true(scenario_split(f.scenario).unpads_samples);
     struct batch_shape shape = model_batch_shape(f.scenario->model, 2, 0, 8192, 8192.0 * 4096);
     price_table_prepare(f.prices, &shape, 1);
     struct layer_time time;
