@@ -191,6 +191,7 @@ static bool read_rule(const struct json *json, const cJSON *node, const char *ow
                           "a rule must be an object");
     struct rule_fields f;
     if (!field_table_read(&rule_table, json, node, &f, arena, err)) return false;
+    const bool sourced = f.source != NULL && f.source[0] != '\0';
     *rule = (struct rule){
         .operator_kind = f.operator_kind - 1,
         .module = f.module - 1,
@@ -199,8 +200,7 @@ static bool read_rule(const struct json *json, const cJSON *node, const char *ow
         .band_fraction = f.band_fraction,
         .node = node,
         .text = arena_format(arena, "rule %ld of %s (%s)%s%s", (long)number, owner,
-                             rule_words(arena, node), f.source != NULL ? ": " : "",
-                             f.source != NULL ? f.source : ""),
+                             rule_words(arena, node), sourced ? ": " : "", sourced ? f.source : ""),
     };
     return read_layers(json, &f, rule, err) && read_range(json, f.m, &rule->m, err) &&
            read_range(json, f.n, &rule->n, err) && read_range(json, f.k, &rule->k, err) &&

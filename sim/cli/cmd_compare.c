@@ -219,10 +219,15 @@ static void print_stacks(const struct comparison_run *runs, int64_t count, struc
 
 /* Prices that a scenario sets itself are no predictions. */
 static void print_rules(const struct comparison_run *runs, int64_t count, struct arena *arena) {
-    for (int64_t i = 0; i < count; i++) {
-        const char *rules = comparison_rules(&runs[i], arena);
-        if (rules[0] != '\0') printf("Own rules of run %ld: %s\n", (long)i + 1, rules);
-    }
+    for (int64_t i = 0; i < count; i++)
+        for (const char **rule = comparison_rules(&runs[i], arena); *rule != NULL; rule++)
+            printf("Own rule of run %ld: %s\n", (long)i + 1, *rule);
+}
+
+static void add_rules_json(cJSON *row, const struct comparison_run *run, struct arena *arena) {
+    cJSON *list = cJSON_AddArrayToObject(row, "rules");
+    for (const char **rule = comparison_rules(run, arena); *rule != NULL; rule++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(*rule));
 }
 
 /* Of all causes, in the unit. */
@@ -359,7 +364,7 @@ static cJSON *to_json(const struct comparison_run *runs, const struct comparison
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", runs[i].label);
         cJSON_AddStringToObject(row, "stack", comparison_stack(&runs[i], arena));
-        cJSON_AddStringToObject(row, "rules", comparison_rules(&runs[i], arena));
+        add_rules_json(row, &runs[i], arena);
         cJSON_AddNumberToObject(row, "gpu_days", r->gpu_days);
         cJSON_AddNumberToObject(row, "total_days", r->total_days);
         if (!isnan(r->money_usd)) cJSON_AddNumberToObject(row, "money_usd", r->money_usd);

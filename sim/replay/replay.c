@@ -524,7 +524,7 @@ static void answer(const struct job *job, struct replay *replay) {
 }
 
 struct step_doubt replay_doubt(const struct replay *replay) {
-    return (struct step_doubt){ replay->inside_range, 1 - replay->hfu_fraction,
+    return (struct step_doubt){ replay->inside_range, replay->lost_fraction,
                                 replay->operators_band_fraction, replay->stated_band_fraction };
 }
 
@@ -540,8 +540,14 @@ static double layer_fraction(const struct job *job, const struct replay *replay)
     return fmin(most_s * (1 + bubble) / replay->step_time_mean_s, 1);
 }
 
+/* A band is narrower where less of the step is lost. What a scenario's own rules make of the HFU is
+ * no sign of that: beyond what most measured runs reach it counts for nothing. */
+#define RULED_LOST_LEAST 0.5
+
 static void judge_step_time(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
+    replay->lost_fraction =
+        fmax(1 - replay->hfu_fraction, s->own_rules.count > 0 ? RULED_LOST_LEAST : 0);
     int64_t layers[LAYER_KIND_COUNT];
     job_layers_by_kind(job, layers);
     const struct price_bands bands = price_table_bands(job->prices, &job->typical, layers);

@@ -108,6 +108,8 @@ struct replay {
     double pair_band_fraction;
     /* Of the time of a mean micro-batch, priced outside the measured range. */
     double outside_fraction;
+    double
+        lost_fraction; /* of the step, that the band goes by: 1 - HFU, but see RULED_LOST_LEAST */
     bool inside_range; /* that is no more than OUTSIDE_RANGE_FRACTION */
     double wall_s;
     /* Planning of an iteration runs beside the one before it, the first before training begins.

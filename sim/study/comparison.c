@@ -323,14 +323,19 @@ const char *comparison_stack(const struct comparison_run *run, struct arena *are
     return stack;
 }
 
-const char *comparison_rules(const struct comparison_run *run, struct arena *arena) {
+const char **comparison_rules(const struct comparison_run *run, struct arena *arena) {
     cJSON *scenario = resolved(run);
-    const char *text = "";
-    const cJSON *rule;
-    cJSON_ArrayForEach(rule, cJSON_GetObjectItemCaseSensitive(scenario, "rules")) text =
-        arena_format(arena, "%s%s%s", text, text[0] != '\0' ? "; " : "", rule_words(arena, rule));
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(scenario, "rules"), *rule;
+    const char **texts = arena_array(arena, const char *, cJSON_GetArraySize(list) + 1);
+    int64_t count = 0;
+    cJSON_ArrayForEach(rule, list) {
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(rule, "source");
+        const bool sourced = cJSON_IsString(source) && source->valuestring[0] != '\0';
+        texts[count++] = arena_format(arena, "%s%s%s", rule_words(arena, rule), sourced ? ": " : "",
+                                      sourced ? source->valuestring : "");
+    }
     cJSON_Delete(scenario);
-    return text;
+    return texts;
 }
 
 static double samples_per_step(const struct comparison_run *run) {

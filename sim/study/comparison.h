@@ -78,8 +78,8 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
 
 /* The software stack that a run was simulated with, in `arena`; "" if its scenario does not say. */
 const char *comparison_stack(const struct comparison_run *run, struct arena *arena);
-/* The scenario's own rules on prices, with semicolons between; "" without any. */
-const char *comparison_rules(const struct comparison_run *run, struct arena *arena);
+/* The scenario's own rules on prices, each with its source; NULL at the end. */
+const char **comparison_rules(const struct comparison_run *run, struct arena *arena);
 
 /* Whether all runs have a price, and not all the same: then their order by money is another
  * question than that by GPU-days. */

@@ -179,14 +179,18 @@ static void add_price(const struct price_place *at, const struct operator_work *
     ++*count;
 }
 
-static int64_t count_holders(const struct execution *e, enum layer_kind kind) {
+/* Stages with layers of the kind that these prices are of; NULL: any of the kind. */
+static int64_t count_holders(const struct execution *e, enum layer_kind kind,
+                             const struct price_table *prices) {
     const struct job_plan *plan = &e->job->plan;
     int64_t holders = 0;
     for (int64_t stage = 0; stage < plan->stage_count; stage++) {
         bool holds = false;
         for (int64_t part = stage; part < plan->part_count; part += plan->stage_count)
             for (int64_t l = plan->first_layer[part]; l < plan->first_layer[part + 1]; l++)
-                holds = holds || e->scenario->model->layers[l].kind == kind;
+                holds = holds ||
+                        (e->scenario->model->layers[l].kind == kind &&
+                         (prices == NULL || price_table_of_layer(e->job->prices, l) == prices));
         holders += holds;
     }
     return holders;
@@ -200,10 +204,9 @@ static void add_prices(const struct execution *e, struct arena *arena,
     const int64_t first = layers->first;
     const enum layer_kind kind = s->model->layers[first].kind;
     const struct gradient_need need = model_gradient_need(s->model, first);
-    const struct price_place at = {
-        e, layers, price_table_place(price_table_of_layer(e->job->prices, first), kind),
-        count_holders(e, kind)
-    };
+    const struct price_table *prices = price_table_of_layer(e->job->prices, first);
+    const struct price_place at = { e, layers, price_table_place(prices, kind),
+                                    count_holders(e, kind, prices) };
     struct operator_list forward = { 0 }, backward = { 0 };
     layer_operators(s->model, first, &e->job->typical, &split, PASS_SET_FORWARD, need, &forward);
     layer_operators(s->model, first, &e->job->typical, &split, PASS_SET_BACKWARD, need, &backward);
@@ -258,7 +261,7 @@ static void add_launch_wait(const struct execution *e, enum layer_kind kind, con
                             int64_t ns, int64_t blocks, struct arena *arena,
                             struct price_record *records, int64_t *count) {
     if (ns == 0 || blocks == 0) return;
-    const double holders = (double)count_holders(e, kind);
+    const double holders = (double)count_holders(e, kind, NULL);
     records[*count] = (struct price_record){
         .price_index = *count,
         .layer_kind = layer_kind_name(kind),
