@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 #include "calibrate/fit/calibrate.h"
-#include "calibrate/fit/gpu_name.h"
+#include "calibrate/fit/plan.h"
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/robust_fit.h"
@@ -66,29 +66,6 @@ static void skip(struct checker *c, const char *reason) {
 
 /* ---- which profile and network ----------------------------------------------------------------
  */
-
-/* Names of published tables besides those of gpu_name.h. */
-static const struct {
-    const char *gpu, *profile;
-} gpu_names[] = {
-    { "H100-PCIe-80GB", "h100-80g-pcie" },
-    { "A100-SXM4", "a100-80g-sxm" },
-    { "A100", "a100-80g-sxm" },
-    { "H100", "h100-80g-sxm" },
-    { "H800-SXM5", "h800-80g-sxm" },
-    { "V100", "v100-32g-sxm" },
-};
-
-const char *calibrate_profile_of(const char *gpu) {
-    const struct gpu_name *known = gpu_name_find(gpu);
-    const char *given = gpu_name_short(gpu);
-    if (known) return known->profile;
-    for (const char *const *name = calibrate_gpu_names(); *name; name++)
-        if (strcmp(gpu, *name) == 0) return *name;
-    for (size_t i = 0; i < sizeof gpu_names / sizeof gpu_names[0]; i++)
-        if (strcmp(given, gpu_names[i].gpu) == 0) return gpu_names[i].profile;
-    return NULL;
-}
 
 /* Loaded once for each profile and network. */
 static bool find_model(struct checker *c, const char *profile, const char *interconnect,

@@ -57,10 +57,6 @@ struct calibrate_check {
     struct calibrate_row *rows; /* in the order of the file */
 };
 
-/* The shipped profile of a GPU by a name that tables, drivers or hardware files give it; NULL: none
- * is known. */
-const char *calibrate_profile_of(const char *gpu);
-
 /* row,measured_us,price_us,relative_error,inside_band,operator,gpu,framework,priced_by: a header
  * and one line for each priced row. */
 void calibrate_check_write(const struct calibrate_check *check, bool header, FILE *out);

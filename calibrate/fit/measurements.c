@@ -245,16 +245,18 @@ static bool read_line(const struct reader *r, struct arena *arena, char *text, l
     for (size_t c = 0; c < r->column_count; c++) /* of a column that is not there */
         if (r->columns[c].type == CELL_TEXT)
             *(const char **)(void *)((char *)row + r->columns[c].offset) = "";
+    int given = 0; /* a comma at the end of a line adds nothing */
     for (char *at = text; at; i++) {
         at = cut_cell(at, &cell);
-        if (i == r->cell_count) break;
+        if (i < r->cell_count || *cell) given = i + 1;
+        if (i >= r->cell_count) continue;
         if (r->column_of[i] >= 0 &&
             !read_cell(r, &r->columns[r->column_of[i]], arena, cell, line, row, err))
             return false;
     }
     if (open) return error_at(err, r->path, line, 0, "a quote is opened and not closed");
-    return i == r->cell_count ||
-           error_at(err, r->path, line, 0, "must have %d cells, got %d", r->cell_count, i);
+    return given == r->cell_count ||
+           error_at(err, r->path, line, 0, "must have %d cells, got %d", r->cell_count, given);
 }
 
 /* Rows as one array of row_size each. */

@@ -65,11 +65,11 @@ static const char *census_text(const struct census *census) {
     return text;
 }
 
-/* By the name of calibrate/measured, of the profile, or as the GPU's driver prints it. */
-static bool is_gpu(const char *name, const char *measured) {
-    if (strcmp(name, measured) == 0) return true;
-    const struct gpu_name *known = gpu_name_find(name);
-    return known != NULL && strcmp(known->measured, measured) == 0;
+/* By any name that is known of it. Two profiles may be of one GPU, whose rows are of either. */
+static bool is_gpu(const char *name, const char *measured, const char *profile) {
+    if (strcmp(name, measured) == 0 || strcmp(name, profile) == 0) return true;
+    const char *of_name = calibrate_profile_of(name), *of_measured = calibrate_profile_of(measured);
+    return of_name != NULL && of_measured != NULL && strcmp(of_name, of_measured) == 0;
 }
 
 /* Reads the folder's table `name` and, where it has no row with a key, the shipped one; parts them
@@ -100,7 +100,7 @@ static bool is_gpu(const char *name, const char *measured) {
                 continue;                                                                          \
             }                                                                                      \
             count_gpu(&census, all.rows[i].gpu);                                                   \
-            if (!is_gpu(all.rows[i].gpu, out->gpu)) continue;                                      \
+            if (!is_gpu(all.rows[i].gpu, out->gpu, out->profile)) continue;                        \
             own->rows[own->count] = all.rows[i];                                                   \
             own->rows[own->count++].gpu = out->gpu;                                                \
         }                                                                                          \
@@ -129,24 +129,23 @@ static bool foreign_error(struct arena *arena, const struct own_tables *own, con
                             file->gpus);
         const char *end = strstr(file->gpus, " (");
         if (other != NULL || end == NULL) continue;
-        const struct gpu_name *first =
-            gpu_name_find(arena_format(arena, "%.*s", (int)(end - file->gpus), file->gpus));
-        if (first != NULL) other = first->profile;
+        other =
+            calibrate_profile_of(arena_format(arena, "%.*s", (int)(end - file->gpus), file->gpus));
     }
     error_set(err, "no row is of %s, the GPU of --gpu %s: %s", own->gpu, profile, held);
     if (other != NULL && strcmp(other, profile) != 0)
         return error_hint(err, "those are of --gpu %s", other);
     return error_hint(
         err,
-        "the column `gpu` of your rows must say %s; for a GPU that has no profile see "
+        "the column `gpu` of your rows must say %s or %s; for a GPU that has no profile see "
         "docs/HOWTO-CALIBRATE.md",
-        own->gpu);
+        own->gpu, profile);
 }
 
 bool own_tables_read(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                      const char *profile, const char *relative, struct own_tables *out,
                      struct error *err) {
-    *out = (struct own_tables){ .gpu = measured_name(profile, relative) };
+    *out = (struct own_tables){ .profile = profile, .gpu = measured_name(profile, relative) };
     if (!read_gemm(arena, measured_dir, shipped_dir, out, err) ||
         !read_attention(arena, measured_dir, shipped_dir, out, err) ||
         !read_nccl(arena, measured_dir, shipped_dir, out, err) ||

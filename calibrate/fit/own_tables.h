@@ -28,7 +28,7 @@ struct own_file {
 };
 
 struct own_tables {
-    const char *gpu;                /* column `gpu` of the profile's own rows */
+    const char *profile, *gpu;      /* column `gpu` of the profile's own rows */
     struct calibrate_tables rows;   /* own, of that GPU */
     struct calibrate_tables others; /* what the rest is fitted on */
     struct own_file files[MEASUREMENT_FORMAT_COUNT];

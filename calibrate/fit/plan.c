@@ -1,6 +1,8 @@
 /* plan.c - one row for each GPU. */
 #include "calibrate/fit/plan.h"
 
+#include "calibrate/fit/gpu_name.h"
+
 #include <string.h>
 #include "calibrate/fit/calibrate.h"
 #include "sim/base/field.h"
@@ -86,8 +88,8 @@ static const struct stated_collective pcie_collectives[] = {
 #define A100_FRACTIONS                                                                             \
     .gemm_gpu = "A100-SXM4-80GB", .gemm_peak = A100_PEAK, .gemm_bandwidth = A100_HBM,              \
     .settled_k_half = 128, .fp8_efficiency = 0.68, .attention_gpu = "A100-SXM4-80GB",              \
-    .attention_framework = "sglang",                                                               \
-    .stream_gpu = "A100-SXM4-80GB", .launch_us = 2.6, .graph_launch_us = 1.3
+    .attention_framework = "sglang", .stream_gpu = "A100-SXM4-80GB", .launch_us = 2.6,             \
+    .graph_launch_us = 1.3
 #define H100_FRACTIONS                                                                             \
     .gemm_gpu = "H100-SXM5-80GB", .gemm_peak = H100_PEAK, .gemm_bandwidth = 3350e9,                \
     .settled_k_half = 128, .fp8_efficiency = 0.68, .attention_gpu = "H100-SXM5-80GB",              \
@@ -537,6 +539,29 @@ const char *const *calibrate_gpu_names(void) {
     for (int i = 0; i < PLAN_COUNT; i++)
         names[i] = plans[i].gpu;
     return names;
+}
+
+/* Names of published tables besides those of gpu_name.h. */
+static const struct {
+    const char *gpu, *profile;
+} gpu_names[] = {
+    { "H100-PCIe-80GB", "h100-80g-pcie" },
+    { "A100-SXM4", "a100-80g-sxm" },
+    { "A100", "a100-80g-sxm" },
+    { "H100", "h100-80g-sxm" },
+    { "H800-SXM5", "h800-80g-sxm" },
+    { "V100", "v100-32g-sxm" },
+};
+
+const char *calibrate_profile_of(const char *gpu) {
+    const struct gpu_name *known = gpu_name_find(gpu);
+    const char *given = gpu_name_short(gpu);
+    if (known) return known->profile;
+    for (const char *const *name = calibrate_gpu_names(); *name; name++)
+        if (strcmp(gpu, *name) == 0) return *name;
+    for (size_t i = 0; i < sizeof gpu_names / sizeof gpu_names[0]; i++)
+        if (strcmp(given, gpu_names[i].gpu) == 0) return gpu_names[i].profile;
+    return NULL;
 }
 
 const struct plan *plan_find(const char *gpu, struct error *err) {

@@ -13,6 +13,7 @@
 #include "calibrate/fit/check.h"
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/nccl_log.h"
+#include "calibrate/fit/plan.h"
 #include "sim/base/field.h"
 #include "sim/base/file_read.h"
 #include "sim/base/json.h"
@@ -347,18 +348,22 @@ static bool write_rows(const struct nccl_log_rows *rows, const char *path, struc
     return ok;
 }
 
+static bool is_noted(const struct nccl_log_rows *rows, int64_t row) {
+    for (int64_t i = 0; i < row; i++)
+        if (strcmp(rows->rows[i].row.gpu, rows->rows[row].row.gpu) == 0) return true;
+    return false;
+}
+
 /* Rows under a name that fit and check do not know are read by neither. */
-static void note_unknown_gpus(struct cli *cli, const struct nccl_log_rows *rows) {
-    const char *noted = "";
+static void note_unknown_gpus(const struct cli *cli, const struct nccl_log_rows *rows) {
     for (int64_t i = 0; i < rows->count && !cli->common.quiet; i++) {
         const char *gpu = rows->rows[i].row.gpu;
-        if (strcmp(gpu, noted) == 0 || calibrate_profile_of(gpu) != NULL) continue;
+        if (calibrate_profile_of(gpu) != NULL || is_noted(rows, i)) continue;
         const char *near = nearest_in_list(gpu, calibrate_gpu_names());
         fprintf(stderr,
                 "note: no profile is of GPU \"%s\": fit and check leave its rows out%s%s%s\n", gpu,
                 near != NULL ? " (did you mean --gpu " : " (--gpu NAME gives another name",
                 near != NULL ? near : "", near != NULL ? "?)" : ")");
-        noted = gpu;
     }
 }
 
