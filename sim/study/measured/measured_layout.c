@@ -67,6 +67,8 @@ static enum validation_skip choose_degrees(struct measured_row *row) {
     if (row->pp > 1 && row->vpp == 1 && strcmp(r->schedule, "interleaved") == 0)
         measured_row_note(row,
                           "vpp: empty or 1, though the schedule is interleaved: taken as 1f1b");
+    if (row->vpp > 1 && strcmp(r->schedule, "1f1b") == 0)
+        measured_row_note(row, "schedule: interleaved, as vpp is %ld", (long)row->vpp);
     return SKIP_NOTHING;
 }
 
@@ -193,7 +195,7 @@ static bool fine_tunes(const struct measured_run *r) {
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (measured_text_says(r->model, words[i]) || measured_text_says(r->notes, words[i]))
             return true;
-    return false;
+    return r->lora_rank > 0;
 }
 
 /* MLPerf's adapters learn from GovReport, whose documents fill its sequences of 8,192 tokens. */

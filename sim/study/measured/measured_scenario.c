@@ -246,9 +246,9 @@ static void choose_attention(struct measured_row *row) {
     if (said[0] == '\0') said = measured_of_year(r, 2022) ? "naive" : "flash";
     row->attention = said;
     measured_row_note(row, "attention: %s, as %s", row->attention,
-                      measured_says_attention(r->notes)[0] != '\0'
-                          ? "its notes say"
-                          : "usual in the year of its stack");
+                      measured_says_attention(r->notes)[0] != '\0' ? "its notes say"
+                      : measured_year(r) > 0 ? "usual in the year of its stack"
+                                             : "usual since 2023");
 }
 
 static enum validation_skip check(struct measured_row *row) {

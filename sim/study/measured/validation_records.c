@@ -2,6 +2,14 @@
 #include <math.h>
 #include "sim/study/measured/validation.h"
 
+/* With semicolons between. */
+static const char *all_notes(struct arena *arena, const char **notes) {
+    const char *text = "";
+    for (; *notes != NULL; notes++)
+        text = arena_format(arena, "%s%s%s", text, text[0] != '\0' ? "; " : "", *notes);
+    return text;
+}
+
 struct validation_record *validation_records(const struct validation *v, int64_t *count) {
     struct validation_record *records =
         arena_array(v->arena, struct validation_record, 2 * v->runs.count + 1);
@@ -18,7 +26,8 @@ struct validation_record *validation_records(const struct validation *v, int64_t
             .hardware = row->hardware != NULL ? row->hardware : m->hardware,
             .stack = row->stack != NULL ? row->stack->name : m->stack,
             .role = row->calibrated_on ? "fitted" : "prediction",
-            .note = row->skip != SKIP_NOTHING ? validation_skip_name(row->skip) : row->notes[0],
+            .note = row->skip != SKIP_NOTHING ? validation_skip_name(row->skip)
+                                              : all_notes(v->arena, row->notes),
             .run_id = -1,
         };
         if (!isnan(m->iter_time_s)) {
