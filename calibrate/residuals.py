@@ -14,6 +14,7 @@ import csv
 import json
 import math
 import pathlib
+import statistics
 import sys
 
 UNSEEN = pathlib.Path(__file__).resolve().parent / "measured" / "unseen"
@@ -83,7 +84,7 @@ def by_source(runs, corrections=None):
     errors = collections.defaultdict(list)
     for k, run in enumerate(runs):
         errors[run.source].append(math.exp((corrections[k] if corrections else 0) - run.log_error) - 1)
-    return [(mean(map(abs, all)), mean(all)) for all in errors.values()]
+    return [(mean(map(abs, signed)), mean(signed)) for signed in errors.values()]
 
 
 def corrected(runs, name):
@@ -107,9 +108,9 @@ def corrected(runs, name):
 def print_grade(name, runs):
     if not runs:
         return
-    errors = sorted(by_source(runs))
+    errors = by_source(runs)
     print(f"| {name} | {len(errors)} | {len(runs)} | {100 * mean(e for e, _ in errors):.1f} "
-          f"| {100 * errors[len(errors) // 2][0]:.1f} | {100 * mean(s for _, s in errors):+.1f} "
+          f"| {100 * statistics.median(e for e, _ in errors):.1f} | {100 * mean(s for _, s in errors):+.1f} "
           f"| {sum(e > 0.2 for e, _ in errors)} | {100 * mean(run.in_band for run in runs):.0f} |")
 
 
@@ -117,6 +118,8 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     runs = read_runs(sys.argv[1])
+    if not runs:
+        sys.exit(f"{sys.argv[1]} holds no scored text row of {UNSEEN}")
     with open(UNSEEN / "trust" / "sources.csv", newline="", encoding="utf-8") as file:
         grades = {row["source"]: [int(row[name]) for name in GRADES] for row in csv.DictReader(file)}
     graded = [run for run in runs if run.source in grades]
@@ -128,6 +131,7 @@ def main():
     for k, name in enumerate(GRADES):
         for grade in (1, 2, 3):
             print_grade(f"{name} {grade}", [run for run in graded if grades[run.source][k] == grade])
+    print_grade("not graded", [run for run in runs if run.source not in grades])
     print_grade("all", runs)
     print("\n| corrected by | by source, % | above 20 % |\n|---|--:|--:|")
     for name in [None, *runs[0].levels]:

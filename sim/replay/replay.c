@@ -541,8 +541,8 @@ static double layer_fraction(const struct job *job, const struct replay *replay)
 }
 
 /* A band is narrower where less of the step is lost. What a scenario's own rules make of the HFU is
- * no sign of that: beyond what most measured runs reach it counts for nothing. */
-#define RULED_LOST_LEAST 0.5
+ * no sign of that: beyond what most measured runs reach, 0.4, it counts for nothing. */
+#define RULED_LOST_LEAST 0.6
 
 static void judge_step_time(const struct job *job, struct replay *replay) {
     const struct scenario *s = job->scenario;
