@@ -29,6 +29,7 @@ struct nccl_log_options {
 };
 
 struct nccl_log_row {
+    const char *log_gpu; /* what the log says that row.gpu may replace; NULL: nothing */
     struct nccl_row row;
     double algbw_GB_per_s, busbw_GB_per_s; /* as printed */
 };

@@ -131,6 +131,7 @@ bool nccl_run_append(const struct nccl_run *run, struct arena *arena,
     }
     const char *slash = strrchr(path, '/');
     out->rows[out->count++] = (struct nccl_log_row){
+        .log_gpu = run->gpu,
         .row = { .gpu = options->gpu ? options->gpu : run->gpu,
                  .interconnect = options->interconnect ? options->interconnect : "",
                  .op = run->op,

@@ -367,6 +367,19 @@ static void note_unknown_gpus(const struct cli *cli, const struct nccl_log_rows 
     }
 }
 
+/* --gpu names what a log leaves open ("NVIDIA H100"); another GPU than it says is seldom meant. */
+static void note_other_gpu(const struct cli *cli, const struct nccl_log_rows *rows) {
+    for (int64_t i = 0; i < rows->count && !cli->common.quiet; i++) {
+        const struct nccl_log_row *r = &rows->rows[i];
+        const char *said = r->log_gpu != NULL ? calibrate_profile_of(r->log_gpu) : NULL,
+                   *written = calibrate_profile_of(r->row.gpu);
+        if (said == NULL || written == NULL || strcmp(said, written) == 0) continue;
+        fprintf(stderr, "note: %s ran on %s; %s is written, as --gpu says\n", r->row.source,
+                r->log_gpu, r->row.gpu);
+        return;
+    }
+}
+
 static int import(struct cli *cli, const struct calibrate_cli_options *o) {
     struct error err = { 0 };
     const char *const *arguments = cli->arguments.positional;
@@ -393,6 +406,7 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
         return cli_error(&err);
     if (o->output != NULL) cli_print_output(cli, o->output, "rows", rows.count);
     note_unknown_gpus(cli, &rows);
+    note_other_gpu(cli, &rows);
     if (!cli->common.quiet)
         fprintf(stderr, "%lld row%s of %lld log%s\n", (long long)rows.count,
                 rows.count == 1 ? "" : "s", (long long)(cli->arguments.count - 2),

@@ -7,6 +7,7 @@
  * noted, as are the scenario's own where one set of rules serves many layouts (sweeps, which share
  * a cache).
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/scenario/scenario_reader.h"
@@ -114,6 +115,21 @@ static void names_of(const struct rule *rule, const struct candidates *all,
         names[i] = NULL; /* a hint looks at the one behind its last */
 }
 
+/* "pass forward, input gradient": of operators that agree but for module, pass and name. */
+static const char *passes_of(const struct rule *wider, const struct candidates *all,
+                             struct arena *arena) {
+    bool seen[PASS_COUNT] = { false };
+    const char *text = "pass";
+    for (int64_t i = 0; i < all->count; i++)
+        if (rule_names_operator(wider, &all->list[i].small, all->list[i].module))
+            seen[all->list[i].small.pass] = true;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        if (seen[pass])
+            text = arena_format(arena, "%s%s %s", text, strchr(text, ' ') != NULL ? "," : "",
+                                operator_pass_name((enum operator_pass)pass));
+    return text;
+}
+
 static bool no_such_name(const struct json *json, const struct rule *rule,
                          const struct candidates *all, struct arena *arena, struct error *err) {
     const char *names[NAME_LIMIT + 1];
@@ -126,8 +142,9 @@ static bool no_such_name(const struct json *json, const struct rule *rule,
         const char *hint =
             names[0] == NULL
                 ? "no such operator runs in this layout"
-                : arena_format(arena, "such operators belong to other modules or passes: \"%s\"%s",
-                               names[0], names[1] != NULL ? " and others" : "");
+                : arena_format(arena, "such operators are of other modules or of %s: \"%s\"%s",
+                               passes_of(&wider, all, arena), names[0],
+                               names[1] != NULL ? " and others" : "");
         return json_error(json, rule->node, err, hint,
                           "the rule matches no operator of this scenario");
     }
@@ -147,7 +164,9 @@ static const char *shape_range(struct arena *arena, const struct candidate *c) {
         return arena_format(arena, "m %ld to %ld, n %ld to %ld, k %ld to %ld", (long)a->m,
                             (long)b->m, (long)a->n, (long)b->n, (long)a->k, (long)b->k);
     if (a->kind == OPERATOR_ATTENTION)
-        return arena_format(arena, "tokens %.0f to %.0f", a->token_sum, b->token_sum);
+        return arena_format(arena, "tokens %.0f to %.0f of samples of %.0f to %.0f", a->token_sum,
+                            b->token_sum, a->square_sum / fmax(a->token_sum, 1),
+                            b->square_sum / fmax(b->token_sum, 1));
     const bool sent = operator_is_collective(a->kind);
     return arena_format(arena, "bytes %.4g to %.4g", sent ? a->network_bytes : a->memory_bytes,
                         sent ? b->network_bytes : b->memory_bytes);

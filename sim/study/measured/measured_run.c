@@ -381,6 +381,9 @@ static const char *column_of(struct arena *arena, const char *pointer, size_t le
     static const char *const others[][2] = { { "layer_count", "layers" },
                                              { "vocabulary", "vocab" } };
     static const char samples[] = "/samples"; /* below its batch */
+    static const char targets[] = "/model/lora/targets/", rank[] = "/model/lora/rank";
+    if (strncmp(pointer, targets, sizeof targets - 1) == 0) return "lora_targets";
+    if (strncmp(pointer, rank, sizeof rank - 1) == 0) return "lora_rank";
     const size_t tail = sizeof samples - 1;
     if (length > tail && strncmp(pointer + length - tail, samples, tail) == 0) length -= tail;
     if (strncmp(pointer, "/model/name", length) == 0 && length == strlen("/model/name"))

@@ -206,7 +206,8 @@ static void test_rules_in_the_file(void **state) {
           "\"model\": \"llama3-8b\", \"rules\": [ { \"operator\": \"matmul\", \"pass\": "
           "\"backward\", \"factor\": 2 } ]",
           "2:34: error: /rules/0: the rule matches no operator of this scenario",
-          "such operators belong to other modules or passes: \"qkv\" and others" },
+          "such operators are of other modules or of pass forward, input gradient, weight gradient: "
+          "\"qkv\" and others" },
         { "rules that set nothing", SIMULATE, "\"rules\": [ { \"operator\": \"send\" } ]",
           "8:12: error: /rules/0: the rule sets nothing",
           "one of: efficiency, time_us, bandwidth_GB_per_s, factor" },
