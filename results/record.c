@@ -315,6 +315,13 @@ const char *record_mfu_precision(const char *resolved_scenario) {
     return name;
 }
 
+bool record_has_rules(const char *resolved_scenario) {
+    cJSON *scenario = resolved_scenario != NULL ? cJSON_Parse(resolved_scenario) : NULL;
+    const bool has = cJSON_GetArraySize(member(scenario, "rules")) > 0;
+    cJSON_Delete(scenario);
+    return has;
+}
+
 struct run_record run_record_empty(void) {
     struct run_record run = { .repeatable = true };
     for (int c = 0; c < record_tables[RECORD_RUN].column_count; c++) {

@@ -58,6 +58,8 @@ struct run_record {
 #define RECORD_LEFT_OUT_TOLERATED 0.01
 bool record_leaves_out(double left_out_fraction); /* NaN, of older databases: no */
 
+/* Its scenario sets prices by rules of its own. */
+bool record_has_rules(const char *resolved_scenario);
 /* The precision whose peak mfu_fraction is of: of the language model, or of the diffusion decoder
  * that is behind it. NULL: the scenario does not say. */
 const char *record_mfu_precision(const char *resolved_scenario);

@@ -260,6 +260,21 @@ static void write_passed_over(const struct report *r) {
             (long long)r->passed_over);
 }
 
+/* Prices that a scenario sets itself are no predictions, and runs beside each other may differ by
+ * them alone. */
+static void write_ruled(const struct report *r) {
+    const char *names = "";
+    int64_t count = 0;
+    for (int64_t i = 0; i < r->run_count; i++) {
+        if (!record_has_rules(r->runs[i]->resolved_scenario)) continue;
+        names = arena_format(r->arena, "%s%s%s", names, count++ > 0 ? ", " : "", r->names[i]);
+    }
+    if (count == 0) return;
+    fputs("<p>Rules of its own scenario set prices in: ", r->out);
+    html_text(r->out, names);
+    fputs(".</p>\n", r->out);
+}
+
 bool report_answer(const struct report *r) {
     FILE *out = r->out;
     fputs("<section class=\"answer\" id=\"answer\">\n", out);
@@ -321,6 +336,7 @@ bool report_answer(const struct report *r) {
     write_step_samples(r);
     if (!report_jobs_price(r)) return false;
     if (r->second >= 0) write_against_second(r);
+    write_ruled(r);
     write_passed_over(r);
     if (!write_cheaper_point(r, best)) return false;
     fputs("</section>\n", out);
