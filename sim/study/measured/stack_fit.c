@@ -26,6 +26,7 @@ struct fit_row {
     const struct measured_run *run;
     struct measured_scenario scenario;
     int64_t group;
+    double lost_before; /* 1 - HFU by what held until now */
 };
 
 struct problem {
@@ -211,13 +212,16 @@ static void skip(struct stack_fit *fit, const char *row_id, const char *reason) 
     fit->skips[fit->skip_count++] = (struct stack_fit_skip){ row_id, reason };
 }
 
-/* Why the row's scenario cannot run, as in fp4 on a GPU without; NULL: it can. */
+/* Why the row's scenario cannot run, as in fp4 on a GPU without; NULL: it can, and did as it is
+ * priced until now. */
 static const char *complaint_of(const struct scenario_options *options, struct arena *arena,
                                 struct fit_row *row) {
     struct error err = { 0 };
     struct execution *e = measured_scenario_run(options, &row->scenario, &err);
+    if (e == NULL) return measured_run_complaint(arena, row->run, err.text);
+    row->lost_before = 1 - e->replay->hfu_fraction;
     execution_destroy(e);
-    return e != NULL ? NULL : measured_run_complaint(arena, row->run, err.text);
+    return NULL;
 }
 
 static bool is_of_folder(const struct stack_list *list, const struct stack *stack) {
@@ -329,9 +333,10 @@ static struct band of_images(const struct stack_fit_group *g, const struct step_
     return step_ratios_band(step_band_of_images(bands, g->writes_text, encoder_factor));
 }
 
-/* What cost_model_step_band() gives from now on to a model like those of the fit. */
+/* What cost_model_step_band() gives from now on, and gave before, to a model like those of the fit,
+ * of which so much of a step is lost. */
 static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
-                      double lost_fraction) {
+                      double lost_fraction, double lost_before) {
     const struct step_band *own =
         bands == NULL ? NULL : step_band_of(bands, g->stack->name, g->factor.gpu);
     g->band_rows = own != NULL ? own->rows : 0;
@@ -342,9 +347,6 @@ static void find_band(struct stack_fit_group *g, const struct step_bands *bands,
     g->band = band_even(fmax(
         step_band_fraction(bands, g->stack->name, g->factor.gpu, true, true, true, lost_fraction),
         stack_factor_doubt(&g->factor)));
-    /* Kernels of the factor before took another time for the same FLOP. */
-    const double faster = g->factor.kernel_time_factor / g->before_kernel,
-                 lost_before = fmin(fmax(1 - (1 - lost_fraction) * faster, 0), 1);
     g->band_before = band_even(step_band_fraction(bands, g->stack->name, g->factor.gpu,
                                                   g->was_calibrated, false, true, lost_before));
     if (!g->multimodal) return;
@@ -426,7 +428,11 @@ struct stack_fit *stack_fit_run(struct arena *arena, const struct scenario_optio
     }
     ok = ok && draw_together(arena, fit, fitted, problems);
     for (int64_t g = 0; ok && g < fit->group_count; g++) {
-        find_band(&fit->groups[g], context.bands, problems[g].lost_fraction);
+        double lost_before = 0;
+        for (int64_t i = 0; i < count; i++)
+            if (rows[i].group == g)
+                lost_before += rows[i].lost_before / (double)fit->groups[g].row_count;
+        find_band(&fit->groups[g], context.bands, problems[g].lost_fraction, lost_before);
         warn_of_group(fit, arena, &fit->groups[g]);
     }
     for (int64_t i = 0; i < count; i++)
