@@ -113,16 +113,16 @@ static double peak_bytes(const char *reserve, int64_t *ns) {
     return most;
 }
 
-/* A reserve stays free, which costs time; one beside which no micro-batch fits is none. */
+/* A reserve stays free, which costs time (of 8 GiB less than short searches differ by); one beside which no micro-batch fits is none. */
 static void test_reserve(void **state) {
     (void)state;
     int64_t whole_ns, less_ns, none_ns;
     const double whole = peak_bytes("policy.joint.reserve_GiB=0", &whole_ns);
-    const double less = peak_bytes("policy.joint.reserve_GiB=8", &less_ns);
+    const double less = peak_bytes("policy.joint.reserve_GiB=20", &less_ns);
     const double none = peak_bytes("policy.joint.reserve_GiB=79", &none_ns);
     const double card = 80 * BYTES_PER_GiB;
     assert_true(whole <= card && whole > card - 4 * BYTES_PER_GiB);
-    assert_true(less <= card - 8 * BYTES_PER_GiB && less > card - 12 * BYTES_PER_GiB);
+    assert_true(less <= card - 20 * BYTES_PER_GiB && less > card - 24 * BYTES_PER_GiB);
     assert_true(less_ns > whole_ns);
     assert_true(none == whole && none_ns == whole_ns);
 }
