@@ -113,7 +113,8 @@ static double peak_bytes(const char *reserve, int64_t *ns) {
     return most;
 }
 
-/* A reserve stays free, which costs time (of 8 GiB less than short searches differ by); one beside which no micro-batch fits is none. */
+/* A reserve stays free, which costs time (8 GiB less of it than short searches differ by); one beside
+ * which no micro-batch fits is none. */
 static void test_reserve(void **state) {
     (void)state;
     int64_t whole_ns, less_ns, none_ns;
