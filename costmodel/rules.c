@@ -180,7 +180,9 @@ const char *rule_words(struct arena *arena, const cJSON *rule) {
                             printed != NULL ? printed : item->valuestring);
         cJSON_free(printed);
     }
-    return text;
+    const cJSON *source = cJSON_GetObjectItemCaseSensitive(rule, "source");
+    if (!cJSON_IsString(source) || source->valuestring[0] == '\0') return text;
+    return arena_format(arena, "%s: %s", text, source->valuestring);
 }
 
 static bool read_rule(const struct json *json, const cJSON *node, const char *owner, int64_t number,
@@ -191,7 +193,6 @@ static bool read_rule(const struct json *json, const cJSON *node, const char *ow
                           "a rule must be an object");
     struct rule_fields f;
     if (!field_table_read(&rule_table, json, node, &f, arena, err)) return false;
-    const bool sourced = f.source != NULL && f.source[0] != '\0';
     *rule = (struct rule){
         .operator_kind = f.operator_kind - 1,
         .module = f.module - 1,
@@ -199,8 +200,8 @@ static bool read_rule(const struct json *json, const cJSON *node, const char *ow
         .name = f.name,
         .band_fraction = f.band_fraction,
         .node = node,
-        .text = arena_format(arena, "rule %ld of %s (%s)%s%s", (long)number, owner,
-                             rule_words(arena, node), sourced ? ": " : "", sourced ? f.source : ""),
+        .text = arena_format(arena, "rule %ld of %s (%s)", (long)number, owner,
+                             rule_words(arena, node)),
     };
     return read_layers(json, &f, rule, err) && read_range(json, f.m, &rule->m, err) &&
            read_range(json, f.n, &rule->n, err) && read_range(json, f.k, &rule->k, err) &&

@@ -52,7 +52,7 @@ struct rule {
     enum rule_setting setting;
     double value;         /* fraction, seconds, bytes/s or factor */
     double band_fraction; /* NaN: that of the estimate it replaces */
-    const char *text;     /* "rule 1 of the scenario (operator matmul, factor 1.2): ..." */
+    const char *text;     /* "rule 1 of the scenario (operator matmul, factor 1.2: ...)" */
     const cJSON *node;    /* for messages; borrowed from the document */
 };
 
@@ -64,7 +64,8 @@ struct rule_list {
 /* `node` is the list, NULL or null: none. `owner` says whose in texts ("the scenario"). */
 bool rules_read(const struct json *json, const cJSON *node, const char *owner, struct arena *arena,
                 struct rule_list *out, struct error *err);
-/* What a rule matches and sets: "operator matmul, m [1024,null], efficiency 0.6". */
+/* What a rule matches and sets, and whose figure it is: "operator matmul, m [1024,null], efficiency
+ * 0.6: our own kernel". */
 const char *rule_words(struct arena *arena, const cJSON *rule);
 /* The first that matches; NULL: none does. */
 const struct rule *rules_find(const struct rule_list *rules, const struct operator_work *work,

@@ -270,7 +270,7 @@ static void write_ruled(const struct report *r) {
         names = arena_format(r->arena, "%s%s%s", names, count++ > 0 ? ", " : "", r->names[i]);
     }
     if (count == 0) return;
-    fputs("<p>Rules of its own scenario set prices in: ", r->out);
+    fputs("<p>Prices are set by rules of their own in: ", r->out);
     html_text(r->out, names);
     fputs(".</p>\n", r->out);
 }

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <strings.h>
 #include "calibrate/fit/calibrate.h"
-#include "calibrate/fit/plan.h"
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/measurements.h"
+#include "calibrate/fit/plan.h"
 #include "calibrate/fit/robust_fit.h"
 #include "costmodel/cost_model.h"
 #include "costmodel/generation.h"

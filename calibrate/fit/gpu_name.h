@@ -61,8 +61,8 @@ static inline int gpu_name_host_gpus(const char *profile) {
     return 8;
 }
 
-/* By the driver's name, that of the measured tables or of the profile. NULL for a GPU without a hardware file:
- * measurements then carry the driver's short name. */
+/* By the driver's name, that of the measured tables or of the profile. NULL for a GPU without a
+ * hardware file: measurements then carry the driver's short name. */
 static inline const struct gpu_name *gpu_name_find(const char *name) {
     const char *given = gpu_name_short(name);
     for (int i = 0; i < GPU_NAME_COUNT; i++)

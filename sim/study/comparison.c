@@ -328,12 +328,7 @@ const char **comparison_rules(const struct comparison_run *run, struct arena *ar
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(scenario, "rules"), *rule;
     const char **texts = arena_array(arena, const char *, cJSON_GetArraySize(list) + 1);
     int64_t count = 0;
-    cJSON_ArrayForEach(rule, list) {
-        const cJSON *source = cJSON_GetObjectItemCaseSensitive(rule, "source");
-        const bool sourced = cJSON_IsString(source) && source->valuestring[0] != '\0';
-        texts[count++] = arena_format(arena, "%s%s%s", rule_words(arena, rule), sourced ? ": " : "",
-                                      sourced ? source->valuestring : "");
-    }
+    cJSON_ArrayForEach(rule, list) texts[count++] = rule_words(arena, rule);
     cJSON_Delete(scenario);
     return texts;
 }

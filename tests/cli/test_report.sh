@@ -21,11 +21,11 @@ ballast report "$work/r.db" -o "$work/again.html" 2> /dev/null
 cmp -s "$work/page.html" "$work/again.html" || fail "two reports of one database differ"
 
 # Prices of a scenario's own stand beside the answer and in the run's assumptions; no run here has any.
-grep -q 'Rules of its own' "$work/page.html" && fail "rules that no run has"
+grep -q 'rules of their own' "$work/page.html" && fail "rules that no run has"
 ballast run $small --set name=ruled --set 'rules=[{"operator":"matmul","factor":1.1,"source":"<ours>"}]' --db "$work/ruled.db" > /dev/null
 ballast report "$work/ruled.db" -o "$work/ruled.html" 2> /dev/null
-grep -q 'Rules of its own scenario set prices in: ruled' "$work/ruled.html" || fail "the answer is silent on a run's rules"
-grep -qF 'prices are set by rule 1 of the scenario (operator matmul, factor 1.1): &lt;ours&gt;' "$work/ruled.html" || fail "a run's rules are not told"
+grep -q 'Prices are set by rules of their own in: ruled' "$work/ruled.html" || fail "the answer is silent on a run's rules"
+grep -qF 'prices are set by rule 1 of the scenario (operator matmul, factor 1.1: &lt;ours&gt;)' "$work/ruled.html" || fail "a run's rules are not told"
 
 page=$work/page.html
 grep -q '<section class="answer" id="answer">' "$page" || fail "no answer"

@@ -260,7 +260,7 @@ static void test_settings(void **state) {
             fail_msg("%s, %s: efficiency %g, want %g", cases[i].text, cases[i].work->name,
                      p.efficiency, cases[i].want_efficiency);
         if (strncmp(p.source, "rule 1 of the test (", 20) != 0 ||
-            strcmp(p.source + strlen(p.source) - 7, "): mine") != 0)
+            strcmp(p.source + strlen(p.source) - 7, ": mine)") != 0)
             fail_msg("%s", p.source);
         assert_ptr_equal(p.rule, &cost_model_rules(model)->rules[0]);
         /* microbenchmarks are held against the curves themselves */
@@ -276,7 +276,8 @@ static void test_words(void **state) {
     } cases[] = {
         { "{\"operator\": \"matmul\", \"m\": [1024, null], \"efficiency\": 0.6}",
           "operator matmul, m [1024,null], efficiency 0.6" },
-        { "{\"source\": \"mine\", \"pass\": null, \"factor\": 2}", "factor 2" },
+        { "{\"source\": \"mine\", \"pass\": null, \"factor\": 2}", "factor 2: mine" },
+        { "{\"factor\": 2, \"source\": \"\"}", "factor 2" },
         { "{}", "" },
     };
     struct arena *arena = arena_create();
@@ -354,9 +355,12 @@ static void test_may_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
-        cmocka_unit_test(test_mistakes),          cmocka_unit_test(test_matching),
-        cmocka_unit_test(test_layers_told_apart), cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_may_fit),           cmocka_unit_test(test_order_band_and_range),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_matching),
+        cmocka_unit_test(test_layers_told_apart),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_may_fit),
+        cmocka_unit_test(test_order_band_and_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

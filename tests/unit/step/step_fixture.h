@@ -6,6 +6,7 @@
 #ifndef BALLAST_TESTS_STEP_FIXTURE_H
 #define BALLAST_TESTS_STEP_FIXTURE_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,6 +144,25 @@ static inline void fixture_halves(struct step_fixture *f) {
             i >= 1 && i <= 10 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     f->plan.first_layer[1] = 25; /* token embedding and 24 blocks */
     f->step = step_model_create(f->arena, f->scenario, &f->plan, f->prices);
+}
+
+/* InternLM2-20B alone, TP 2 x PP 2 x DP 2. Per rank, hidden 6144, 48 query heads of 128 and 8 key
+ * heads, ffn 16384, vocabulary 92544:
+ *   block      6144 (3072 + 2 x 512) + 3072 x 6144 + 3 x 6144 x 8192 + 2 x 6144   = 195,047,424
+ *   embedding  92544 / 2 x 6144                                                   = 284,295,168
+ *   head       the same and a norm of 6144                                        = 284,301,312 */
+static const char *const language_setup[] = { "model=internlm2-20b", "layout.tp=2", "layout.pp=2",
+                                              "layout.stack=none", NULL };
+#define BLOCK     195047424.0
+#define EMBEDDING 284295168.0
+#define HEAD      284301312.0
+
+static inline void check_bytes(const struct step_model *m, int64_t stage, enum memory_class class,
+                        double want) {
+    double got = m->static_memory[stage].bytes[class];
+    if (fabs(got - want) > 0.5)
+        fail_msg("stage %ld, %s: got %.1f bytes, want %.1f", (long)stage, memory_class_name(class),
+                 got, want);
 }
 
 #endif
