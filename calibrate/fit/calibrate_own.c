@@ -69,7 +69,7 @@ bool calibrate_own_takes_matmul(const struct gemm_row *row) {
 
 bool calibrate_own_whole_attention(const struct attention_row *row) {
     return row->time_us > 0 && row->batch > 0 && row->seqlen > 0 && row->heads_q > 0 &&
-           row->heads_kv > 0 && row->head_dim_qk > 0 && row->head_dim_v > 0;
+           row->heads_kv > 0 && row->heads_q % row->heads_kv == 0 && row->head_dim_qk > 0 && row->head_dim_v > 0;
 }
 
 bool calibrate_is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
@@ -288,7 +288,7 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
     left_out(job, MEASUREMENT_GEMM, layouts,
              "not the forward layout; the backward is the forward times the shipped factor");
     left_out(job, MEASUREMENT_ATTENTION, blank[MEASUREMENT_ATTENTION],
-             "a size or time_us is blank or 0");
+             "a size or time_us is blank or 0, or heads_kv does not divide heads_q");
     left_out(job, MEASUREMENT_ATTENTION, low_attention, "not bf16");
     left_out(job, MEASUREMENT_NCCL, blank[MEASUREMENT_NCCL],
              "n_gpus, bytes or time_us is blank or 0");

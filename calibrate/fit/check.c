@@ -12,9 +12,11 @@
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/measurements.h"
+#include "calibrate/fit/own_tables.h"
 #include "calibrate/fit/plan.h"
 #include "calibrate/fit/robust_fit.h"
 #include "costmodel/cost_model.h"
+#include "costmodel/efficiency.h"
 #include "costmodel/generation.h"
 
 #define MATMUL_LARGE_FLOP      1e10
@@ -35,6 +37,7 @@ struct priced_model {
 struct checker {
     struct arena *arena;
     const char *scenarios, *profile; /* NULL: by the row's GPU */
+    const char *own_of;              /* NULL: every row; else the user's of this profile's GPU */
     struct calibrate_check *out;
     int64_t model_count;
     struct priced_model models[MODEL_MAX];
@@ -191,6 +194,52 @@ static int64_t find_group(struct checker *c, const struct question *q, const cha
     return out->group_count++;
 }
 
+/* ---- rows that cannot be ----------------------------------------------------------------------
+ */
+
+#define BEYOND_CACHES                                                                              \
+    5e8 /* bytes; smaller buffers may stay in L2, which passes the memory's peak */
+
+static bool is_compute(const struct operator_work *work) {
+    return work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
+}
+
+static const char *too_fast(struct arena *arena, const char *than, const struct gpu *gpu,
+                            const char *units) {
+    return arena_format(arena, "more than %g times as fast as the %s of '%s': %s", FASTEST_OF_PEAK,
+                        than, gpu->name, units);
+}
+
+/* Why no such row is true of this GPU; NULL: it may be. */
+static const char *impossible(struct arena *arena, const struct question *q,
+                              const struct gpu *gpu) {
+    const struct operator_work *work = &q->work;
+    const double most_s = FASTEST_OF_PEAK * q->measured_s;
+    if (is_compute(work)) {
+        const double peak = gpu->peak_flop_per_s[work->precision];
+        if (!(peak > 0))
+            return arena_format(arena, "%s on a GPU without it: '%s'",
+                                precision_name(work->precision), q->gpu);
+        return work->flop > most_s * peak
+                   ? too_fast(arena, "peak", gpu, "time_us is in microseconds")
+                   : NULL;
+    }
+    if (q->group.rank_count == 0)
+        return work->memory_bytes >= BEYOND_CACHES &&
+                       work->memory_bytes > most_s * gpu->hbm_bytes_per_s
+                   ? too_fast(arena, "memory", gpu,
+                              "bytes are all that is read and written, time_us is in microseconds")
+                   : NULL;
+    const double link =
+        gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->hbm_bytes_per_s;
+    const double sent =
+        collective_wire_factor(work->kind, (double)q->group.rank_count) * work->network_bytes;
+    return sent > most_s * link
+               ? too_fast(arena, gpu->nvlink_bytes_per_s > 0 ? "NVLink" : "memory", gpu,
+                          "bytes are those of the whole buffer, time_us is in microseconds")
+               : NULL;
+}
+
 static bool answer(struct checker *c, const struct question *q) {
     const char *profile = c->profile ? c->profile : calibrate_profile_of(q->gpu);
     struct cost_model *model;
@@ -199,20 +248,12 @@ static bool answer(struct checker *c, const struct question *q) {
         return true;
     }
     if (!find_model(c, profile, q->interconnect ? q->interconnect : "", &model)) return false;
-    const double *peak = cost_model_gpu(model)->peak_flop_per_s;
-    const bool compute = q->work.kind == OPERATOR_MATMUL || q->work.kind == OPERATOR_ATTENTION;
-    if (compute && !(peak[q->work.precision] > 0)) {
-        skip(c, arena_format(c->arena, "%s on a GPU without it: '%s'",
-                             precision_name(q->work.precision), q->gpu));
+    const char *why = impossible(c->arena, q, cost_model_gpu(model));
+    if (why != NULL) {
+        skip(c, why);
         return true;
     }
-    if (compute && q->work.flop > FASTEST_OF_PEAK * peak[q->work.precision] * q->measured_s) {
-        skip(c, arena_format(c->arena,
-                             "more than %g times as fast as the peak of '%s': time_us is in "
-                             "microseconds",
-                             FASTEST_OF_PEAK, cost_model_gpu(model)->name));
-        return true;
-    }
+    const bool compute = is_compute(&q->work);
     const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
     const struct communicator *ranks = q->group.rank_count ? &q->group : NULL;
     struct operator_work work = q->work;
@@ -272,6 +313,16 @@ static void summarise(struct checker *c) {
     }
 }
 
+/* Shipped rows, and those of other GPUs. */
+static bool is_others(const struct checker *c, const char *gpu, const char *source) {
+    if (c->own_of == NULL) return false;
+    const char *profile = calibrate_profile_of(gpu);
+    const bool others =
+        own_tables_has_key(source) || profile == NULL || strcmp(profile, c->own_of) != 0;
+    c->out->row_count -= others;
+    return others;
+}
+
 static void begin_rows(struct checker *c, int64_t count) {
     c->out->row_count = count;
     c->out->rows = arena_array(c->arena, struct calibrate_row, count + 1);
@@ -298,6 +349,7 @@ static bool check_gemm(struct checker *c, const char *path) {
     begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct gemm_row *row = &rows.rows[i];
+        if (is_others(c, row->gpu, row->source)) continue;
         enum precision precision;
         if (row->m < 1 || row->n < 1 || row->k < 1 || !(row->time_us > 0))
             skip(c, "no shape or no time");
@@ -327,12 +379,15 @@ static bool check_attention(struct checker *c, const char *path) {
     begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct attention_row *row = &rows.rows[i];
+        if (is_others(c, row->gpu, row->source)) continue;
         const bool backward = strcmp(row->direction, "bwd") == 0;
         const double tokens = (double)(row->batch * row->seqlen);
         enum precision precision;
         if (tokens < 1 || row->heads_q < 1 || row->heads_kv < 1 || row->head_dim_qk < 1 ||
             !(row->time_us > 0))
             skip(c, "no shape or no time");
+        else if (row->heads_q % row->heads_kv != 0)
+            skip(c, "heads_kv does not divide heads_q");
         else if (!backward && strcmp(row->direction, "fwd") != 0)
             skip(c, "neither forward nor backward");
         else if (row->head_dim_qk != row->head_dim_v)
@@ -383,6 +438,7 @@ static bool check_membw(struct checker *c, const char *path) {
     begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct membw_row *row = &rows.rows[i];
+        if (is_others(c, row->gpu, row->source)) continue;
         const size_t kind_count = sizeof membw_kinds / sizeof membw_kinds[0];
         size_t k = 0;
         while (k < kind_count &&
@@ -436,6 +492,7 @@ static bool check_nccl(struct checker *c, const char *path) {
     begin_rows(c, rows.count);
     for (int64_t i = 0; i < rows.count; i++) {
         const struct nccl_row *row = &rows.rows[i];
+        if (is_others(c, row->gpu, row->source)) continue;
         int op = 0;
         while (op < OP_COUNT && strcmp(ops[op].name, row->op) != 0)
             op++;
@@ -480,37 +537,96 @@ static bool check_nccl(struct checker *c, const char *path) {
     return true;
 }
 
-bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
-                          const char *profile_or_null, const char *path,
-                          struct calibrate_check *out, struct error *err) {
+static bool check_file(struct checker *checker, const char *path) {
     static bool (*const checks[MEASUREMENT_FORMAT_COUNT])(struct checker *, const char *) = {
         [MEASUREMENT_GEMM] = check_gemm,
         [MEASUREMENT_ATTENTION] = check_attention,
         [MEASUREMENT_NCCL] = check_nccl,
         [MEASUREMENT_MEMBW] = check_membw,
     };
+    struct calibrate_check *out = checker->out;
     enum measurement_format format;
-    if (!measurement_format_read(path, &format, err)) return false;
-    if (format == MEASUREMENT_UNPRICED) {
-        *out = (struct calibrate_check){ 0 };
-        return true;
-    }
+    *out = (struct calibrate_check){ 0 };
+    if (!measurement_format_read(path, &format, checker->err)) return false;
+    if (format == MEASUREMENT_UNPRICED) return true;
     *out = (struct calibrate_check){
         .format = measurement_format_names[format],
-        .groups = arena_array(arena, struct calibrate_group, GROUP_MAX),
-        .skips = arena_array(arena, struct calibrate_skip, SKIP_MAX + 1),
+        .groups = arena_array(checker->arena, struct calibrate_group, GROUP_MAX),
+        .skips = arena_array(checker->arena, struct calibrate_skip, SKIP_MAX + 1),
     };
+    if (!checks[format](checker, path))
+        return error_context(checker->err, "while checking %s", path);
+    summarise(checker);
+    return true;
+}
+
+bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
+                          const char *profile_or_null, const char *path,
+                          struct calibrate_check *out, struct error *err) {
     struct checker *checker = arena_new(arena, struct checker);
     *checker = (struct checker){ .arena = arena,
                                  .scenarios = scenarios_directory,
                                  .profile = profile_or_null,
                                  .out = out,
                                  .err = err };
-    if (!checks[format](checker, path)) return error_context(err, "while checking %s", path);
-    if (out->row_count == 0)
+    if (!check_file(checker, path)) return false;
+    if (out->format != NULL && out->row_count == 0)
         return error_at(err, path, 1, 0, "there is a header and no row below it");
-    summarise(checker);
     return true;
+}
+
+bool calibrate_check_own(struct arena *arena, const char *scenarios_directory, const char *profile,
+                         const char *path, struct calibrate_check *out, struct error *err) {
+    struct checker *checker = arena_new(arena, struct checker);
+    *checker = (struct checker){ .arena = arena,
+                                 .scenarios = scenarios_directory,
+                                 .profile = profile,
+                                 .own_of = profile,
+                                 .out = out,
+                                 .err = err };
+    return check_file(checker, path);
+}
+
+/* "matmul >= 1e10 FLOP" is one of "matmul" too. */
+static bool is_of_operator(const char *name, const char *operator_name) {
+    const size_t length = strlen(operator_name);
+    return strncmp(name, operator_name, length) == 0 &&
+           (name[length] == '\0' || strncmp(name + length, " >= ", 4) == 0);
+}
+
+struct calibrate_group *calibrate_check_operators(struct arena *arena,
+                                                  const struct calibrate_check *check,
+                                                  int64_t *count) {
+    struct calibrate_group *out =
+        arena_array(arena, struct calibrate_group, check->group_count + 1);
+    double *errors = arena_array(arena, double, check->priced_count + 1);
+    *count = 0;
+    for (int64_t g = 0; g < check->group_count; g++) {
+        const char *name = check->groups[g].operator_name;
+        int64_t known = 0, inside_count = 0, rows = 0;
+        while (known < *count && strcmp(out[known].operator_name, name) != 0)
+            known++;
+        if (known < *count) continue;
+        double sum = 0;
+        for (int64_t i = 0; i < check->priced_count; i++) {
+            const struct calibrate_row *row = &check->rows[i];
+            if (!is_of_operator(check->groups[row->group].operator_name, name)) continue;
+            const double error = row->price_s / row->measured_s - 1;
+            errors[rows++] = fabs(error);
+            sum += error;
+            inside_count += row->inside_band;
+        }
+        out[(*count)++] = (struct calibrate_group){
+            .operator_name = name,
+            .exact_variant = true,
+            .row_count = rows,
+            .median_abs_relative_error = fit_quantile(errors, rows, 0.5),
+            .p90_abs_relative_error = fit_quantile(errors, rows, 0.9),
+            .mean_signed_relative_error = sum / (double)rows,
+            .inside_band_fraction = (double)inside_count / (double)rows,
+        };
+    }
+    return out;
 }
 
 static void write_text(const char *text, FILE *out) {

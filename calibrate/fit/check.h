@@ -66,5 +66,14 @@ void calibrate_check_write(const struct calibrate_check *check, bool header, FIL
 bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
                           const char *profile_or_null, const char *path,
                           struct calibrate_check *out, struct error *err);
+/* Of a user's table: only the rows that are not of the shipped ones (own_tables.h), on the GPU of
+ * this shipped profile; the others are not counted. No such row is no error. */
+bool calibrate_check_own(struct arena *arena, const char *scenarios_directory, const char *profile,
+                         const char *path, struct calibrate_check *out, struct error *err);
+
+/* The groups of each operator as one, whatever its framework; gpu, framework and priced_by are
+ * NULL. In the arena. */
+struct calibrate_group *
+calibrate_check_operators(struct arena *arena, const struct calibrate_check *check, int64_t *count);
 
 #endif

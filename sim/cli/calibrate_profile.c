@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 #include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/check.h"
 #include "calibrate/fit/interconnect.h"
 #include "costmodel/hardware.h"
 #include "sim/base/json.h"
@@ -69,6 +70,36 @@ static bool read_peaks(struct cli *cli, const char *gpu, struct calibrate_peaks 
     return ok;
 }
 
+/* ---- the shipped curves on the same rows ---- */
+
+struct shipped_errors {
+    int64_t count;
+    struct calibrate_group *groups; /* one an operator */
+};
+
+/* Whether the fit was worth it: what the shipped profile makes of the user's rows. */
+static bool shipped_errors_of(struct cli *cli, const char *gpu, const char *measured,
+                              const char *shipped, struct shipped_errors *out, struct error *err) {
+    enum { OPERATORS_MAX = 32 };
+    *out = (struct shipped_errors){ 0, arena_array(cli->arena, struct calibrate_group,
+                                                   OPERATORS_MAX) };
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
+        struct calibrate_check check;
+        int64_t count;
+        const char *name = measurement_format_names[f],
+                   *path = calibrate_table(cli->arena, measured, shipped, name);
+        if (strcmp(path, calibrate_table(cli->arena, shipped, NULL, name)) == 0) continue;
+        if (!calibrate_check_own(cli->arena, cli->scenario_options.directory, gpu, path, &check,
+                                 err))
+            return false;
+        const struct calibrate_group *groups =
+            calibrate_check_operators(cli->arena, &check, &count);
+        for (int64_t i = 0; i < count && out->count < OPERATORS_MAX; i++)
+            out->groups[out->count++] = groups[i];
+    }
+    return true;
+}
+
 /* ---- what it says ---- */
 
 static cJSON *summary_json(const struct error_summary *s) {
@@ -82,8 +113,24 @@ static cJSON *summary_json(const struct error_summary *s) {
     return o;
 }
 
+static cJSON *shipped_json(const struct shipped_errors *shipped) {
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t i = 0; i < shipped->count; i++) {
+        const struct calibrate_group *g = &shipped->groups[i];
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "operator", g->operator_name);
+        cJSON_AddNumberToObject(o, "rows", (double)g->row_count);
+        cJSON_AddNumberToObject(o, "median_abs_relative_error", g->median_abs_relative_error);
+        cJSON_AddNumberToObject(o, "p90_abs_relative_error", g->p90_abs_relative_error);
+        cJSON_AddNumberToObject(o, "mean_signed_relative_error", g->mean_signed_relative_error);
+        cJSON_AddNumberToObject(o, "inside_band_fraction", g->inside_band_fraction);
+        cJSON_AddItemToArray(list, o);
+    }
+    return list;
+}
+
 static cJSON *report_json(const char *gpu, const struct calibrate_report *report,
-                          const char *output) {
+                          const struct shipped_errors *shipped, const char *output) {
     cJSON *o = cJSON_CreateObject(), *lines = cJSON_CreateArray();
     cJSON_AddStringToObject(o, "gpu", gpu);
     cJSON_AddItemToObject(o, "fits", lines);
@@ -95,6 +142,7 @@ static cJSON *report_json(const char *gpu, const struct calibrate_report *report
         cJSON_AddItemToObject(line, "held_out", summary_json(&report->lines[i].held_out));
         cJSON_AddItemToArray(lines, line);
     }
+    cJSON_AddItemToObject(o, "by_shipped_curves", shipped_json(shipped));
     cJSON *notes = cJSON_AddArrayToObject(o, "notes");
     for (int64_t i = 0; i < report->note_count; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(report->notes[i]));
@@ -114,6 +162,20 @@ static void print_lines(const char *gpu, const struct calibrate_report *report) 
                cli_cell(100 * s->median, 7, 1, false).text,
                cli_cell(100 * s->p90, 7, 1, false).text, cli_cell(100 * s->bias, 7, 1, true).text,
                report->own ? "  " : "", report->own ? line->from : "");
+    }
+}
+
+static void print_shipped(const struct shipped_errors *shipped) {
+    if (shipped->count == 0) return;
+    puts("the same rows by the shipped curves (price / measured - 1)");
+    printf("  %-46s %7s %8s %8s %8s %8s\n", "", "rows", "median", "p90", "mean", "in band");
+    for (int64_t i = 0; i < shipped->count; i++) {
+        const struct calibrate_group *g = &shipped->groups[i];
+        printf("  %-46s %7lld %s%% %s%% %s%% %7.0f%%\n", g->operator_name, (long long)g->row_count,
+               cli_cell(100 * g->median_abs_relative_error, 7, 1, false).text,
+               cli_cell(100 * g->p90_abs_relative_error, 7, 1, false).text,
+               cli_cell(100 * g->mean_signed_relative_error, 7, 1, true).text,
+               100 * g->inside_band_fraction);
     }
 }
 
@@ -142,6 +204,7 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
     struct calibrate_peaks peaks;
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
     if (measured != NULL && !check_tables(cli, measured, shipped, &err)) return cli_error(&err);
+    struct shipped_errors by_shipped = { 0 };
     cJSON *curves = cJSON_CreateObject();
     const bool known = measured == NULL || calibrate_knows(gpu, &err);
     const bool ok =
@@ -149,6 +212,7 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
         calibrate_fit_profile(cli->arena, measured != NULL ? measured : shipped, shipped, gpu,
                               measured != NULL ? &peaks : NULL, curves, report, &err) &&
         calibrate_curves_check(cli->arena, curves, &err) &&
+        (measured == NULL || shipped_errors_of(cli, gpu, measured, shipped, &by_shipped, &err)) &&
         (output == NULL || calibrate_write_curves(curves, output, &err));
     cJSON_Delete(curves);
     if (!ok) return cli_error(&err);
@@ -156,10 +220,11 @@ int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, co
         fprintf(stderr, "%s%s\n", report->notes[i],
                 i < report->unused_count ? ": the shipped rows stand in" : "");
     if (cli->common.json) {
-        cli_give_json(report_json(gpu, report, output), json);
+        cli_give_json(report_json(gpu, report, &by_shipped, output), json);
         return EXIT_DONE;
     }
     print_lines(gpu, report);
+    print_shipped(&by_shipped);
     print_use(report, output);
     return EXIT_DONE;
 }

@@ -246,7 +246,7 @@ static void test_hosts_of_grace(void **state) {
         const char *text = arena_format(
             arena,
             "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us,in_place,nccl_version,source\n"
-            "%s,8,%d,%s,all_gather,%.0f,1,0,,s\n",
+            "%s,8,%d,%s,all_gather,%.0f,1e6,0,,s\n",
             cases[i].gpu, cases[i].nodes, cases[i].text, bytes);
         if (!check_text(arena, text, NULL, &check, &err)) fail_msg("%s", err.text);
         const struct calibrate_group *group = &check.groups[check.rows[0].group];
@@ -260,6 +260,87 @@ static void test_hosts_of_grace(void **state) {
                      check.rows[0].price_s, least_s, most_s);
         arena_destroy(arena);
     }
+}
+
+#define ATTENTION                                                                                  \
+    "gpu,dtype,direction,batch,seqlen,heads_q,heads_kv,head_dim_qk,head_dim_v,causal,time_us\n"
+#define NCCL  "gpu,n_gpus,n_nodes,interconnect,op,bytes,time_us\n"
+#define MEMBW "gpu,test,bytes,time_us,fraction_of_peak\n"
+
+/* What no GPU does is left out with its reason, and what is half as fast is priced. H20's NVLink
+ * has 450 GB/s a direction, a ring of eight sends 7/4 of the buffer; its memory 4 TB/s. */
+static void test_impossible(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *reason; /* NULL: it is priced */
+    } cases[] = {
+        { "heads of keys divide", ATTENTION "H20,bf16,fwd,1,4096,32,8,128,128,1,4000\n", NULL },
+        { "heads of keys do not", ATTENTION "H20,bf16,fwd,1,4096,32,5,128,128,1,4000\n",
+          "heads_kv does not divide heads_q" },
+        { "all-reduce", NCCL "H20,8,1,NVSwitch,all_reduce,1073741824,4200\n", NULL },
+        { "all-reduce in ms", NCCL "H20,8,1,NVSwitch,all_reduce,1073741824,4.2\n",
+          "times as fast as the NVLink of 'h20-96g'" },
+        { "between nodes in ms",
+          NCCL "H20,16,2,8x400Gb/s NDR InfiniBand,all_reduce,1073741824,4.2\n",
+          "times as fast as the NVLink of 'h20-96g'" },
+        { "stream", MEMBW "H20,stream-scale,4000000000,1200,0.8\n", NULL },
+        { "stream in ms", MEMBW "H20,stream-scale,4000000000,1.2,0.8\n",
+          "times as fast as the memory of 'h20-96g'" },
+        { "stream from L2", MEMBW "H20,stream-scale,20000000,3,1.6\n", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        struct calibrate_check check;
+        if (!check_text(arena, cases[i].text, NULL, &check, &err))
+            fail_msg("%s: %s", cases[i].name, err.text);
+        if (check.priced_count != (cases[i].reason == NULL))
+            fail_msg("%s: %s", cases[i].name, check.skip_count ? check.skips[0].reason : "priced");
+        if (cases[i].reason != NULL && skipped(&check, cases[i].reason) != 1)
+            fail_msg("%s: %s", cases[i].name, check.skips[0].reason);
+        arena_destroy(arena);
+    }
+}
+
+/* Of a user's table: neither the shipped rows in it nor those of other GPUs; frameworks together. */
+static void test_own(void **state) {
+    (void)state;
+    static const char text[] = GEMM "H20,bf16,4096,4096,4096,1200,torch,mine\n"
+                                    "H20,bf16,1024,1024,1024,40,cublasLt,mine\n"
+                                    "h20-96g,bf16,8192,4096,4096,2400,torch,mine\n"
+                                    "H20,bf16,4096,4096,4096,1,torch,mine\n"
+                                    "H20,bf16,4096,4096,4096,1200,torch,S1:h20\n"
+                                    "H200-SXM,bf16,4096,4096,4096,300,torch,mine\n"
+                                    "Voodoo2,bf16,4096,4096,4096,300,torch,mine\n";
+    char path[] = "/tmp/ballast-check-XXXXXX";
+    const int file = mkstemp(path);
+    assert_int_equal(write(file, text, sizeof text - 1), (int)(sizeof text - 1));
+    close(file);
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    struct calibrate_check check;
+    if (!calibrate_check_own(arena, SCENARIOS, "h20-96g", path, &check, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(check.row_count, 4);
+    assert_int_equal(check.priced_count, 3);
+    assert_int_equal(skipped(&check, "times as fast"), 1);
+    int64_t count;
+    const struct calibrate_group *all = calibrate_check_operators(arena, &check, &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(all[0].operator_name, "matmul");
+    assert_int_equal(all[0].row_count, 3);
+    assert_string_equal(all[1].operator_name, "matmul >= 1e10 FLOP");
+    assert_int_equal(all[1].row_count, 2);
+    double sum = 0;
+    for (int64_t i = 0; i < 3; i++)
+        sum += check.rows[i].price_s / check.rows[i].measured_s - 1;
+    assert_true(fabs(all[0].mean_signed_relative_error - sum / 3) < 1e-12);
+    if (!calibrate_check_own(arena, SCENARIOS, "b200-180g-sxm", path, &check, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(check.row_count, 0);
+    assert_int_equal(check.group_count, 0);
+    unlink(path);
+    arena_destroy(arena);
 }
 
 static void test_profile_given(void **state) {
@@ -411,6 +492,7 @@ int main(void) {
         cmocka_unit_test(test_flash_2),        cmocka_unit_test(test_fixed_order),
         cmocka_unit_test(test_hosts_of_grace), cmocka_unit_test(test_profile_given),
         cmocka_unit_test(test_formats),        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_impossible),     cmocka_unit_test(test_own),
         cmocka_unit_test(test_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
