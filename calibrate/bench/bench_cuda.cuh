@@ -217,8 +217,11 @@ __global__ void bench_fill_kernel(Type *out, int64_t count, uint64_t seed, float
 template <class Type>
 static void bench_fill(cudaStream_t stream, Type *out, int64_t count, uint64_t seed,
                        float scale = 1) {
-    bench_fill_kernel<<<1024, 256, 0, stream>>>(out, count, seed, scale);
-    CUDA_CHECK(cudaGetLastError());
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(1024);
+    config.blockDim = dim3(256);
+    config.stream = stream;
+    CUDA_CHECK(cudaLaunchKernelEx(&config, bench_fill_kernel<Type>, out, count, seed, scale));
 }
 
 template <class Type>
