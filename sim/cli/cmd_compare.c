@@ -246,9 +246,9 @@ static void print_causes(const struct comparison_row *rows, int64_t count,
                          struct amount_unit unit) {
     int decimals = cli_decimals(rows[0].gpu_days * unit.per_day, 2);
     if (decimals > 2) decimals++; /* parts are smaller than the whole */
-    /* Runs that hardly differ: the largest cause still shows. */
+    /* Runs that hardly differ: the largest cause still shows, in two digits. */
     const double largest = largest_delta(rows, count, unit);
-    while (largest > 0 && decimals < CAUSE_DECIMALS_MOST && largest < 0.5 * pow(10, -decimals))
+    while (largest > 0 && decimals < CAUSE_DECIMALS_MOST && largest < 9.5 * pow(10, -decimals))
         decimals++;
     const int width = decimals + 4 > CAUSE_WIDTH ? decimals + 4 : CAUSE_WIDTH;
     printf("\nCauses, in %s\n  %-24s", unit.name, "");
