@@ -288,6 +288,9 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
                                                       : "gathered keys and values",
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
+    if (strcmp(kind, exchange) == 0 || measured_says_balance(r->notes) != BALANCE_UNEQUAL) return;
+    cJSON_AddBoolToObject(layout, "cp_balanced", false);
+    measured_row_note(row, "cp: in contiguous shards, unbalanced, as the row says");
 }
 
 static void add_layout(cJSON *root, struct measured_row *row) {

@@ -30,6 +30,11 @@ const char *measured_says_recompute(const char *text);
  * attention ("ring"), gathered keys ("all-gather"); "" where it says none, or two. */
 const char *measured_says_context(const char *text);
 
+/* Whether ranks that share a sequence hold as many causal pairs each ("zigzag") or not ("contiguous
+ * shards", "not zigzag", "unbalanced ring"); unsaid, too, where it says both. */
+enum measured_balance { BALANCE_UNSAID, BALANCE_EQUAL, BALANCE_UNEQUAL };
+enum measured_balance measured_says_balance(const char *text);
+
 /* The ZeRO stage that it names ("ZeRO-3", "full_shard", "sharding stage 2"); -1: none, or two. */
 int64_t measured_says_zero_stage(const char *text);
 

@@ -195,6 +195,38 @@ const char *measured_says_context(const char *text) {
     return hybrid && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
 }
 
+/* Which way token i shares a sequence; `denied` gives the other. */
+static enum measured_balance balance_at(const struct clause *clause, int i) {
+    static const char *const pieces[] = { "shards", "shard", "chunks", "slices", NULL };
+    static const char *const parts[] = { "zig", "zag", NULL };
+    const char *token = clause_token(clause, i);
+    if (strcmp(token, "zigzag") == 0 || clause_starts(clause, i, parts)) return BALANCE_EQUAL;
+    if (strcmp(token, "contiguous") == 0 && clause_is_one_of(clause_token(clause, i + 1), pieces))
+        return BALANCE_UNEQUAL;
+    static const char *const shared[] = { "ring", "context", "cp", "causal", NULL };
+    const bool uneven = strcmp(token, "unbalanced") == 0 || strcmp(token, "imbalanced") == 0;
+    return uneven && clause_mentions(clause, shared) ? BALANCE_UNEQUAL : BALANCE_UNSAID;
+}
+
+enum measured_balance measured_says_balance(const char *text) {
+    enum measured_balance found = BALANCE_UNSAID;
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        int i = 0; /* the first that says so: "not zigzag: unbalanced" denies one of them */
+        while (i < clause.count && balance_at(&clause, i) == BALANCE_UNSAID)
+            i++;
+        if (i == clause.count) continue;
+        const enum polarity polarity = clause_polarity(&clause, i, i, text);
+        if (polarity == POLARITY_UNCLEAR) continue;
+        const bool equal = balance_at(&clause, i) == BALANCE_EQUAL;
+        const enum measured_balance said =
+            equal == (polarity == POLARITY_SAID) ? BALANCE_EQUAL : BALANCE_UNEQUAL;
+        if (found != BALANCE_UNSAID && found != said) return BALANCE_UNSAID;
+        found = said;
+    }
+    return found;
+}
+
 /* ---- sharding ---- */
 
 static int64_t digit(const char *token) {

@@ -183,6 +183,33 @@ static void test_context(void **state) {
             fail_msg("\"%s\": %s", cases[i][0], measured_says_context(cases[i][0]));
 }
 
+static void test_balance(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum measured_balance want;
+    } cases[] = {
+        { "ring attention on contiguous shards (not zigzag: unbalanced by the causal mask)",
+          BALANCE_UNEQUAL },
+        { "zigzag ring-flash-attn", BALANCE_EQUAL },
+        { "ring attention, zig-zag", BALANCE_EQUAL },
+        { "ring attention without zigzag", BALANCE_UNEQUAL },
+        { "contiguous chunks of the sequence", BALANCE_UNEQUAL },
+        { "no contiguous chunks", BALANCE_EQUAL },
+        { "unbalanced ring", BALANCE_UNEQUAL },
+        { "imbalanced causal ring attention", BALANCE_UNEQUAL },
+        { "stages are unbalanced", BALANCE_UNSAID },
+        { "contiguous memory", BALANCE_UNSAID },
+        { "zigzag, later contiguous shards", BALANCE_UNSAID },
+        { "zigzag not stated", BALANCE_UNSAID },
+        { "ring attention", BALANCE_UNSAID },
+        { "", BALANCE_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_balance(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\": %d", cases[i].text, (int)measured_says_balance(cases[i].text));
+}
+
 static void test_reduce_type(void **state) {
     (void)state;
     static const struct {
@@ -534,11 +561,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offload),       cmocka_unit_test(test_unstated),
         cmocka_unit_test(test_long_unstated), cmocka_unit_test(test_context),
-        cmocka_unit_test(test_reduce_type),   cmocka_unit_test(test_tie),
-        cmocka_unit_test(test_recompute),     cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_zero_stage),    cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_bf16_weights),  cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_balance),       cmocka_unit_test(test_reduce_type),
+        cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_zero_stage),
+        cmocka_unit_test(test_kernels),       cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
