@@ -147,6 +147,7 @@ struct stack_block {
 struct stack_step {
     /* the host's time to launch one transformer block: a pass is never shorter */
     double host_forward_s, host_backward_s;
+    double host_recompute_s;    /* what a block recomputed whole adds to its forward's */
     double host_frozen_s;       /* what frozen weights take from the backward */
     double gather_time;         /* ZeRO-1 parameter gather over the ring's */
     bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */

@@ -96,6 +96,8 @@ static const struct field stack_rows[] = {
       "host time to launch the forward of one block: no block is faster", NULL },
     { "host_backward_us", FIELD_DOUBLE, AT(step.host_backward_s), 0, 1e6, "0", "us",
       "the same of its backward", NULL },
+    { "host_recompute_us", FIELD_DOUBLE, AT(step.host_recompute_s), 0, 1e6, "0", "us",
+      "what recomputing the whole block adds to the forward that it launches again", NULL },
     { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_s), 0, 1e6, "0", "us",
       "what ZeRO-3's hooks on a block's modules add to either", NULL },
     { "host_divided_forward_us", FIELD_DOUBLE, AT(host_divided_forward_s), 0, 1e6, "0", "us",

@@ -99,6 +99,7 @@ void scenario_choose_launches(struct scenario *s) {
     *backend = *s->backend;
     backend->step.host_forward_s *= captured ? 0 : slower;
     backend->step.host_backward_s *= captured ? 0 : slower;
+    backend->step.host_recompute_s *= captured ? 0 : slower;
     backend->step.host_frozen_s *= slower;
     backend->step.shard_list_s *= slower;
     backend->host_kernel_s = HOST_KERNEL_S * slower;

@@ -264,6 +264,12 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
     *backward_ns += adapters * ns_from_seconds(ADAPTER_BACKWARD * b->host_kernel_s / 2);
 }
 
+/* Of a pass that a block runs again. */
+static int64_t launches_again(const struct price_table *table, int64_t forward_ns, int how) {
+    const double whole_s = table->scenario->backend->step.host_recompute_s;
+    return forward_ns + (how == RECOMPUTE_FULL ? ns_from_seconds(whole_s) : 0);
+}
+
 /* What the host gets ahead by for each block of the only stage while the device runs the head, a
  * few long kernels. */
 static int64_t ahead_ns(const struct price_table *table, enum layer_kind kind,
@@ -298,7 +304,7 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
         waits.backward_ns = backward;
         for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
             if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
-                waits.recompute_ns[how] = forward;
+                waits.recompute_ns[how] = launches_again(table, forward, how);
         return waits;
     }
     if (time->backward_ns == 0) {
@@ -317,8 +323,8 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
     waits.backward_ns = above_zero(-spare);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         if (how == RECOMPUTE_FULL || prices->again[how].count > 0)
-            waits.recompute_ns[how] =
-                above_zero(forward - time->recompute_ns[how] - above_zero(spare));
+            waits.recompute_ns[how] = above_zero(launches_again(table, forward, how) -
+                                                 time->recompute_ns[how] - above_zero(spare));
     return waits;
 }
 

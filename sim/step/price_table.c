@@ -254,13 +254,13 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                                            "reduce_dtype",
                                            NULL };
     key = arena_format(
-        arena, "%s %d %d%d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
+        arena, "%s %d %d%d%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %.17g %s %s", key,
         (int)split.block.recompute_style, price_slot_passes_apart(scenario),
         price_slot_launches_ahead(scenario), scenario->backend->blocking_launches,
         scenario->backend->step.host_forward_s, scenario->backend->step.host_backward_s,
-        scenario->backend->step.host_frozen_s, scenario->backend->host_kernel_s,
-        scenario->backend->step.kept_activations, scenario->backend->step.logit_bytes,
-        scenario->backend->step.divided_logit_bytes,
+        scenario->backend->step.host_recompute_s, scenario->backend->step.host_frozen_s,
+        scenario->backend->host_kernel_s, scenario->backend->step.kept_activations,
+        scenario->backend->step.logit_bytes, scenario->backend->step.divided_logit_bytes,
         section_text(arena, &scenario_layout_table, &scenario->layout_fields, placement),
         section_text(arena, &scenario_training_table, &scenario->training_fields, amounts));
     for (int64_t i = 0; i < probe.link_count; i++)

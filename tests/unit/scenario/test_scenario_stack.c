@@ -160,6 +160,7 @@ static void test_host_of_a_gpu(void **state) {
         } times[] = {
             { s->backend->step.host_forward_s, s->stack->step.host_forward_s * block },
             { s->backend->step.host_backward_s, s->stack->step.host_backward_s * block },
+            { s->backend->step.host_recompute_s, s->stack->step.host_recompute_s * block },
             { s->backend->step.host_frozen_s, s->stack->step.host_frozen_s * slower },
             { s->backend->host_kernel_s, 25e-6 * slower },
         };
