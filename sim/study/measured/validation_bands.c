@@ -49,7 +49,7 @@
 #define POOL_ROWS 20.0
 #define SHARE     0.8
 #define TAIL      ((1 - SHARE) / 2) /* of a band whose sides are found apart */
-enum { SOURCES_MIN = 8 };
+enum { SOURCES_MIN = 10 };
 
 struct residual {
     double size, weight;
