@@ -64,6 +64,10 @@ static const struct field stack_rows[] = {
       "context parallelism exchanges heads for tokens (layout.cp_kind all-to-all) where no layout "
       "says otherwise and its ranks divide the heads",
       NULL },
+    { "context_contiguous", FIELD_BOOL, AT(context_contiguous), 0, 0, "false", "",
+      "ranks of a ring hold contiguous tokens (layout.cp_balanced false) where no layout says "
+      "otherwise",
+      NULL },
     { "gpt_dropout", FIELD_BOOL, AT(gpt_dropout), 0, 0, "false", "",
       "measured GPTs with fused attention were trained with dropout", NULL },
     { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "false", "",
@@ -506,6 +510,7 @@ static bool is_cause(const char *name) {
         "recompute",
         "sequence_parallel",
         "context_heads",
+        "context_contiguous",
         "relative",
         "pipeline_stack",
         "factors",

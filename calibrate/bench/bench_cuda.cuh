@@ -217,7 +217,7 @@ __global__ void bench_fill_kernel(Type *out, int64_t count, uint64_t seed, float
 template <class Type>
 static void bench_fill(cudaStream_t stream, Type *out, int64_t count, uint64_t seed,
                        float scale = 1) {
-    cudaLaunchConfig_t config = {};
+    cudaLaunchConfig_t config = {}; /* no <<<>>>: tests/bench_cuda/host_gpu is plain C++ */
     config.gridDim = dim3(1024);
     config.blockDim = dim3(256);
     config.stream = stream;

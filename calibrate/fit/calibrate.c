@@ -603,6 +603,10 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
                                                cJSON_CreateString(note));
         if (report->own_used[MEASUREMENT_GEMM])
             cJSON_DeleteItemFromObjectCaseSensitive(profile_curves_out, "derived");
-    }
+    } else if (shipped_dir != NULL && strcmp(measured_dir, shipped_dir) != 0)
+        calibrate_add_note(report, arena,
+                           "%s: no row is your own, all name a source of the shipped tables "
+                           "(\"S1:...\"): the curves are fitted on them as they stand there",
+                           measured_dir);
     return true;
 }

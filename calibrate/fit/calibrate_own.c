@@ -69,7 +69,8 @@ bool calibrate_own_takes_matmul(const struct gemm_row *row) {
 
 bool calibrate_own_whole_attention(const struct attention_row *row) {
     return row->time_us > 0 && row->batch > 0 && row->seqlen > 0 && row->heads_q > 0 &&
-           row->heads_kv > 0 && row->heads_q % row->heads_kv == 0 && row->head_dim_qk > 0 && row->head_dim_v > 0;
+           row->heads_kv > 0 && row->heads_q % row->heads_kv == 0 && row->head_dim_qk > 0 &&
+           row->head_dim_v > 0;
 }
 
 bool calibrate_is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
@@ -133,7 +134,11 @@ const char *calibrate_own_attention(struct calibrate_job *job, const struct atte
 
 const char *calibrate_own_backward(struct calibrate_job *job, struct backward_fit *fit) {
     const struct attention_rows *all = &job->own->rows.attention;
-    if (!fit_attention_backward(job->arena, all->rows, all->count, fit, NULL)) return NULL;
+    struct attention_row *rows = arena_array(job->arena, struct attention_row, all->count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->count; i++)
+        if (calibrate_own_whole_attention(&all->rows[i])) rows[count++] = all->rows[i];
+    if (!fit_attention_backward(job->arena, rows, count, fit, NULL)) return NULL;
     calibrate_add_line(job->report, NULL, &fit->residual, "attention backward over forward");
     mark_own(job, MEASUREMENT_ATTENTION);
     return own_tables_source(job->arena, job->own, MEASUREMENT_ATTENTION, fit->residual.count,
@@ -196,6 +201,15 @@ static void note_others(struct calibrate_job *job, const struct own_file *file) 
                            file->path, file->gpus, job->own->gpu);
 }
 
+/* NAME.csv.gz is read before NAME.csv beside it. */
+static void note_hidden(struct calibrate_job *job, const struct own_file *file) {
+    const size_t length = file->path != NULL ? strlen(file->path) : 0;
+    if (length < 4 || strcmp(file->path + length - 3, ".gz") != 0) return;
+    const char *plain = arena_format(job->arena, "%.*s", (int)length - 3, file->path);
+    if (access(plain, F_OK) == 0)
+        calibrate_add_note(job->report, job->arena, "%s is not read: %s is", plain, file->path);
+}
+
 static void left_out(struct calibrate_job *job, enum measurement_format table, int64_t count,
                      const char *which) {
     if (count > 0)
@@ -252,7 +266,7 @@ static void note_scatter(struct calibrate_job *job) {
 void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir) {
     const struct calibrate_tables *own = &job->own->rows;
     int64_t blank[MEASUREMENT_FORMAT_COUNT] = { 0 }, low = 0, layouts = 0, low_attention = 0,
-            norms = 0;
+            norms = 0, directions = 0, uneven = 0, ops = 0, tests = 0;
     for (int64_t i = 0; i < own->gemm.count; i++) {
         const struct gemm_row *row = &own->gemm.rows[i];
         if (!whole_matmul(row))
@@ -268,6 +282,14 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
             blank[MEASUREMENT_ATTENTION]++;
         else if (strcmp(row->dtype, "bf16") != 0)
             low_attention++;
+        else if (strcmp(row->direction, "fwd") != 0 && strcmp(row->direction, "bwd") != 0)
+            directions++;
+        else
+            uneven += row->head_dim_qk != row->head_dim_v;
+    }
+    for (int64_t i = 0; i < own->nccl.count; i++) {
+        enum operator_kind op;
+        ops += !fit_collective_op(own->nccl.rows[i].op, &op);
     }
     for (int64_t i = 0; i < own->nccl.count; i++)
         blank[MEASUREMENT_NCCL] += !(own->nccl.rows[i].time_us > 0 && own->nccl.rows[i].bytes > 0 &&
@@ -278,9 +300,13 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
             blank[MEASUREMENT_MEMBW]++;
         else if (strstr(row->test, "norm") != NULL && stream_kind_of(row) == STREAM_NONE)
             norms++;
+        else
+            tests += stream_kind_of(row) == STREAM_NONE;
     }
-    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++)
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
         note_others(job, &job->own->files[f]);
+        note_hidden(job, &job->own->files[f]);
+    }
     note_scatter(job);
     left_out(job, MEASUREMENT_GEMM, blank[MEASUREMENT_GEMM], "m, n, k or time_us is blank or 0");
     left_out(job, MEASUREMENT_GEMM, low,
@@ -290,6 +316,10 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
     left_out(job, MEASUREMENT_ATTENTION, blank[MEASUREMENT_ATTENTION],
              "a size or time_us is blank or 0, or heads_kv does not divide heads_q");
     left_out(job, MEASUREMENT_ATTENTION, low_attention, "not bf16");
+    left_out(job, MEASUREMENT_ATTENTION, directions, "neither forward nor backward");
+    left_out(job, MEASUREMENT_ATTENTION, uneven, "head sizes of keys and values differ");
+    left_out(job, MEASUREMENT_NCCL, ops, "a collective that no table is of");
+    left_out(job, MEASUREMENT_MEMBW, tests, "not a kernel that streams are fitted on");
     left_out(job, MEASUREMENT_NCCL, blank[MEASUREMENT_NCCL],
              "n_gpus, bytes or time_us is blank or 0");
     if (job->report->own_used[MEASUREMENT_NCCL]) collectives_left_out(job);

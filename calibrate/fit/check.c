@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 #include "calibrate/fit/calibrate.h"
+#include "calibrate/fit/calibrate_job.h"
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/own_tables.h"
@@ -21,6 +22,8 @@
 
 #define MATMUL_LARGE_FLOP      1e10
 #define COLLECTIVE_LARGE_BYTES 1048576.0
+/* Smaller buffers may stay in L2, which passes the memory's peak. */
+#define BEYOND_CACHES_BYTES 5e8
 enum { MODEL_MAX = 64, GROUP_MAX = 1024, SKIP_MAX = 64 };
 
 struct sample {
@@ -37,7 +40,7 @@ struct priced_model {
 struct checker {
     struct arena *arena;
     const char *scenarios, *profile; /* NULL: by the row's GPU */
-    const char *own_of;              /* NULL: every row; else the user's of this profile's GPU */
+    bool own_curves;                 /* the profile's, whatever variant the framework has */
     struct calibrate_check *out;
     int64_t model_count;
     struct priced_model models[MODEL_MAX];
@@ -197,9 +200,6 @@ static int64_t find_group(struct checker *c, const struct question *q, const cha
 /* ---- rows that cannot be ----------------------------------------------------------------------
  */
 
-#define BEYOND_CACHES                                                                              \
-    5e8 /* bytes; smaller buffers may stay in L2, which passes the memory's peak */
-
 static bool is_compute(const struct operator_work *work) {
     return work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
 }
@@ -214,19 +214,16 @@ static const char *too_fast(struct arena *arena, const char *than, const struct 
 static const char *impossible(struct arena *arena, const struct question *q,
                               const struct gpu *gpu) {
     const struct operator_work *work = &q->work;
-    const double most_s = FASTEST_OF_PEAK * q->measured_s;
+    const double allowed_s = FASTEST_OF_PEAK * q->measured_s; /* that the peak would need */
     if (is_compute(work)) {
         const double peak = gpu->peak_flop_per_s[work->precision];
-        if (!(peak > 0))
-            return arena_format(arena, "%s on a GPU without it: '%s'",
-                                precision_name(work->precision), q->gpu);
-        return work->flop > most_s * peak
+        return peak > 0 && work->flop > allowed_s * peak
                    ? too_fast(arena, "peak", gpu, "time_us is in microseconds")
                    : NULL;
     }
     if (q->group.rank_count == 0)
-        return work->memory_bytes >= BEYOND_CACHES &&
-                       work->memory_bytes > most_s * gpu->hbm_bytes_per_s
+        return work->memory_bytes >= BEYOND_CACHES_BYTES &&
+                       work->memory_bytes > allowed_s * gpu->hbm_bytes_per_s
                    ? too_fast(arena, "memory", gpu,
                               "bytes are all that is read and written, time_us is in microseconds")
                    : NULL;
@@ -234,10 +231,20 @@ static const char *impossible(struct arena *arena, const struct question *q,
         gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->hbm_bytes_per_s;
     const double sent =
         collective_wire_factor(work->kind, (double)q->group.rank_count) * work->network_bytes;
-    return sent > most_s * link
+    return sent > allowed_s * link
                ? too_fast(arena, gpu->nvlink_bytes_per_s > 0 ? "NVLink" : "memory", gpu,
                           "bytes are those of the whole buffer, time_us is in microseconds")
                : NULL;
+}
+
+/* By the GPU that the row names, whichever profile prices it; of one that is not known all may be. */
+static bool find_impossible(struct checker *c, const struct question *q, const char **why) {
+    const char *profile = calibrate_profile_of(q->gpu);
+    struct cost_model *model;
+    if (profile == NULL) return true;
+    if (!find_model(c, profile, "", &model)) return false;
+    *why = impossible(c->arena, q, cost_model_gpu(model));
+    return true;
 }
 
 static bool answer(struct checker *c, const struct question *q) {
@@ -248,13 +255,20 @@ static bool answer(struct checker *c, const struct question *q) {
         return true;
     }
     if (!find_model(c, profile, q->interconnect ? q->interconnect : "", &model)) return false;
-    const char *why = impossible(c->arena, q, cost_model_gpu(model));
+    const bool compute = is_compute(&q->work);
+    if (compute && !(cost_model_gpu(model)->peak_flop_per_s[q->work.precision] > 0)) {
+        skip(c, arena_format(c->arena, "%s on a GPU without it: '%s'",
+                             precision_name(q->work.precision), q->gpu));
+        return true;
+    }
+    const char *why = NULL;
+    if (!find_impossible(c, q, &why)) return false;
     if (why != NULL) {
         skip(c, why);
         return true;
     }
-    const bool compute = is_compute(&q->work);
-    const int64_t variant = find_variant(model, q->version ? q->version : q->framework);
+    const int64_t variant =
+        c->own_curves ? -1 : find_variant(model, q->version ? q->version : q->framework);
     const struct communicator *ranks = q->group.rank_count ? &q->group : NULL;
     struct operator_work work = q->work;
     work.deterministic = sums_in_order(q, cost_model_gpu(model)->name,
@@ -313,16 +327,6 @@ static void summarise(struct checker *c) {
     }
 }
 
-/* Shipped rows, and those of other GPUs. */
-static bool is_others(const struct checker *c, const char *gpu, const char *source) {
-    if (c->own_of == NULL) return false;
-    const char *profile = calibrate_profile_of(gpu);
-    const bool others =
-        own_tables_has_key(source) || profile == NULL || strcmp(profile, c->own_of) != 0;
-    c->out->row_count -= others;
-    return others;
-}
-
 static void begin_rows(struct checker *c, int64_t count) {
     c->out->row_count = count;
     c->out->rows = arena_array(c->arena, struct calibrate_row, count + 1);
@@ -343,13 +347,10 @@ static bool find_precision(struct checker *c, const char *dtype, enum precision 
     return false;
 }
 
-static bool check_gemm(struct checker *c, const char *path) {
-    struct gemm_rows rows;
-    if (!gemm_rows_read(c->arena, path, &rows, c->err)) return false;
-    begin_rows(c, rows.count);
-    for (int64_t i = 0; i < rows.count; i++) {
-        const struct gemm_row *row = &rows.rows[i];
-        if (is_others(c, row->gpu, row->source)) continue;
+static bool check_gemm_rows(struct checker *c, const struct gemm_rows *rows) {
+    begin_rows(c, rows->count);
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct gemm_row *row = &rows->rows[i];
         enum precision precision;
         if (row->m < 1 || row->n < 1 || row->k < 1 || !(row->time_us > 0))
             skip(c, "no shape or no time");
@@ -373,13 +374,10 @@ static bool check_gemm(struct checker *c, const char *path) {
     return true;
 }
 
-static bool check_attention(struct checker *c, const char *path) {
-    struct attention_rows rows;
-    if (!attention_rows_read(c->arena, path, &rows, c->err)) return false;
-    begin_rows(c, rows.count);
-    for (int64_t i = 0; i < rows.count; i++) {
-        const struct attention_row *row = &rows.rows[i];
-        if (is_others(c, row->gpu, row->source)) continue;
+static bool check_attention_rows(struct checker *c, const struct attention_rows *rows) {
+    begin_rows(c, rows->count);
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct attention_row *row = &rows->rows[i];
         const bool backward = strcmp(row->direction, "bwd") == 0;
         const double tokens = (double)(row->batch * row->seqlen);
         enum precision precision;
@@ -432,13 +430,10 @@ static const struct {
 
 #define STREAM_BYTES 1e9 /* a fraction of the bandwidth without a size: of a buffer this large */
 
-static bool check_membw(struct checker *c, const char *path) {
-    struct membw_rows rows;
-    if (!membw_rows_read(c->arena, path, &rows, c->err)) return false;
-    begin_rows(c, rows.count);
-    for (int64_t i = 0; i < rows.count; i++) {
-        const struct membw_row *row = &rows.rows[i];
-        if (is_others(c, row->gpu, row->source)) continue;
+static bool check_membw_rows(struct checker *c, const struct membw_rows *rows) {
+    begin_rows(c, rows->count);
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct membw_row *row = &rows->rows[i];
         const size_t kind_count = sizeof membw_kinds / sizeof membw_kinds[0];
         size_t k = 0;
         while (k < kind_count &&
@@ -475,7 +470,7 @@ static bool check_membw(struct checker *c, const char *path) {
     return true;
 }
 
-static bool check_nccl(struct checker *c, const char *path) {
+static bool check_nccl_rows(struct checker *c, const struct nccl_rows *rows) {
     static const struct {
         const char *name;
         enum operator_kind kind;
@@ -487,12 +482,9 @@ static bool check_nccl(struct checker *c, const char *path) {
         { "sendrecv", OPERATOR_SEND },
     };
     enum { OP_COUNT = sizeof ops / sizeof ops[0] };
-    struct nccl_rows rows;
-    if (!nccl_rows_read(c->arena, path, &rows, c->err)) return false;
-    begin_rows(c, rows.count);
-    for (int64_t i = 0; i < rows.count; i++) {
-        const struct nccl_row *row = &rows.rows[i];
-        if (is_others(c, row->gpu, row->source)) continue;
+    begin_rows(c, rows->count);
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct nccl_row *row = &rows->rows[i];
         int op = 0;
         while (op < OP_COUNT && strcmp(ops[op].name, row->op) != 0)
             op++;
@@ -502,6 +494,10 @@ static bool check_nccl(struct checker *c, const char *path) {
         }
         if (row->n_gpus < 2 || !(row->bytes > 0) || !(row->time_us > 0)) {
             skip(c, "no GPUs, size or time");
+            continue;
+        }
+        if (row->n_nodes > row->n_gpus) {
+            skip(c, "more nodes than GPUs");
             continue;
         }
         struct cluster_network network;
@@ -537,54 +533,108 @@ static bool check_nccl(struct checker *c, const char *path) {
     return true;
 }
 
-static bool check_file(struct checker *checker, const char *path) {
+#define CHECK_FILE(name)                                                                           \
+    static bool check_##name(struct checker *c, const char *path) {                                \
+        struct name##_rows rows;                                                                   \
+        return name##_rows_read(c->arena, path, &rows, c->err) && check_##name##_rows(c, &rows);   \
+    }
+CHECK_FILE(gemm)
+CHECK_FILE(attention)
+CHECK_FILE(nccl)
+CHECK_FILE(membw)
+
+static void begin(struct checker *checker, enum measurement_format format) {
+    *checker->out = (struct calibrate_check){
+        .format = measurement_format_names[format],
+        .groups = arena_array(checker->arena, struct calibrate_group, GROUP_MAX),
+        .skips = arena_array(checker->arena, struct calibrate_skip, SKIP_MAX + 1),
+    };
+}
+
+bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
+                          const char *profile_or_null, const char *path,
+                          struct calibrate_check *out, struct error *err) {
     static bool (*const checks[MEASUREMENT_FORMAT_COUNT])(struct checker *, const char *) = {
         [MEASUREMENT_GEMM] = check_gemm,
         [MEASUREMENT_ATTENTION] = check_attention,
         [MEASUREMENT_NCCL] = check_nccl,
         [MEASUREMENT_MEMBW] = check_membw,
     };
-    struct calibrate_check *out = checker->out;
     enum measurement_format format;
     *out = (struct calibrate_check){ 0 };
-    if (!measurement_format_read(path, &format, checker->err)) return false;
+    if (!measurement_format_read(path, &format, err)) return false;
     if (format == MEASUREMENT_UNPRICED) return true;
-    *out = (struct calibrate_check){
-        .format = measurement_format_names[format],
-        .groups = arena_array(checker->arena, struct calibrate_group, GROUP_MAX),
-        .skips = arena_array(checker->arena, struct calibrate_skip, SKIP_MAX + 1),
-    };
-    if (!checks[format](checker, path))
-        return error_context(checker->err, "while checking %s", path);
-    summarise(checker);
-    return true;
-}
-
-bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
-                          const char *profile_or_null, const char *path,
-                          struct calibrate_check *out, struct error *err) {
     struct checker *checker = arena_new(arena, struct checker);
     *checker = (struct checker){ .arena = arena,
                                  .scenarios = scenarios_directory,
                                  .profile = profile_or_null,
                                  .out = out,
                                  .err = err };
-    if (!check_file(checker, path)) return false;
-    if (out->format != NULL && out->row_count == 0)
+    begin(checker, format);
+    if (!checks[format](checker, path)) return error_context(err, "while checking %s", path);
+    if (out->row_count == 0)
         return error_at(err, path, 1, 0, "there is a header and no row below it");
+    summarise(checker);
     return true;
 }
 
-bool calibrate_check_own(struct arena *arena, const char *scenarios_directory, const char *profile,
-                         const char *path, struct calibrate_check *out, struct error *err) {
-    struct checker *checker = arena_new(arena, struct checker);
-    *checker = (struct checker){ .arena = arena,
-                                 .scenarios = scenarios_directory,
-                                 .profile = profile,
-                                 .own_of = profile,
-                                 .out = out,
-                                 .err = err };
-    return check_file(checker, path);
+/* ---- a user's rows ----------------------------------------------------------------------------
+ */
+
+#define KEEP(name, takes)                                                                          \
+    static struct name##_rows kept_##name(struct arena *arena, const struct name##_rows *all) {    \
+        struct name##_rows kept = { 0, arena_array(arena, struct name##_row, all->count + 1) };    \
+        for (int64_t i = 0; i < all->count; i++)                                                   \
+            if (takes(&all->rows[i])) kept.rows[kept.count++] = all->rows[i];                      \
+        return kept;                                                                               \
+    }
+
+static bool takes_attention(const struct attention_row *row) {
+    return calibrate_own_whole_attention(row) && strcmp(row->dtype, "bf16") == 0;
+}
+
+static bool takes_collective(const struct nccl_row *row) {
+    return !row->in_place && row->n_nodes < 2;
+}
+
+static bool takes_stream(const struct membw_row *row) {
+    return stream_kind_of(row) != STREAM_NONE;
+}
+
+KEEP(gemm, calibrate_own_takes_matmul)
+KEEP(attention, takes_attention)
+KEEP(nccl, takes_collective)
+KEEP(membw, takes_stream)
+
+bool calibrate_check_own(struct arena *arena, const char *scenarios_directory,
+                         const char *measured_dir, const char *shipped_dir, const char *gpu,
+                         struct calibrate_check out[MEASUREMENT_FORMAT_COUNT], struct error *err) {
+    struct own_tables own;
+    const struct plan *plan = plan_find(gpu, err);
+    if (plan == NULL ||
+        !own_tables_read(arena, measured_dir, shipped_dir, plan->gpu, plan->gemm_gpu, &own, err))
+        return false;
+    const struct gemm_rows gemm = kept_gemm(arena, &own.rows.gemm);
+    const struct attention_rows attention = kept_attention(arena, &own.rows.attention);
+    const struct nccl_rows nccl = kept_nccl(arena, &own.rows.nccl);
+    const struct membw_rows membw = kept_membw(arena, &own.rows.membw);
+    for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
+        struct checker *checker = arena_new(arena, struct checker);
+        *checker = (struct checker){ .arena = arena,
+                                     .scenarios = scenarios_directory,
+                                     .profile = gpu,
+                                     .own_curves = true,
+                                     .out = &out[f],
+                                     .err = err };
+        begin(checker, (enum measurement_format)f);
+        const bool ok = f == MEASUREMENT_GEMM        ? check_gemm_rows(checker, &gemm)
+                        : f == MEASUREMENT_ATTENTION ? check_attention_rows(checker, &attention)
+                        : f == MEASUREMENT_NCCL      ? check_nccl_rows(checker, &nccl)
+                                                     : check_membw_rows(checker, &membw);
+        if (!ok) return false;
+        summarise(checker);
+    }
+    return true;
 }
 
 /* "matmul >= 1e10 FLOP" is one of "matmul" too. */

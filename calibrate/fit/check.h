@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "calibrate/fit/measurements.h"
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
@@ -62,14 +63,17 @@ struct calibrate_check {
 void calibrate_check_write(const struct calibrate_check *check, bool header, FILE *out);
 
 /* scenarios_directory holds hardware/. profile_or_null: a name as in scenarios/hardware or a path;
- * given, it prices every row, whatever GPU the row names. Texts live in the arena. */
+ * given, it prices every row, whatever GPU the row names; whether a row can be is judged by its own
+ * GPU. Texts live in the arena. */
 bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
                           const char *profile_or_null, const char *path,
                           struct calibrate_check *out, struct error *err);
-/* Of a user's table: only the rows that are not of the shipped ones (own_tables.h), on the GPU of
- * this shipped profile; the others are not counted. No such row is no error. */
-bool calibrate_check_own(struct arena *arena, const char *scenarios_directory, const char *profile,
-                         const char *path, struct calibrate_check *out, struct error *err);
+/* Of a user's rows of this GPU in the tables of measured_dir (own_tables.h), those that a fit could
+ * be made on, each table beside the shipped profile's own curves, whatever variant a framework has;
+ * a table without such rows has none. Errors as those of the fit. */
+bool calibrate_check_own(struct arena *arena, const char *scenarios_directory,
+                         const char *measured_dir, const char *shipped_dir, const char *gpu,
+                         struct calibrate_check out[MEASUREMENT_FORMAT_COUNT], struct error *err);
 
 /* The groups of each operator as one, whatever its framework; gpu, framework and priced_by are
  * NULL. In the arena. */

@@ -220,6 +220,9 @@ static bool read_cell(const struct reader *r, const struct column *column, struc
     if (column->type == CELL_INTEGER && value != floor(value))
         return error_at(err, r->path, line, 0, "%s: '%.40s' is not a whole number", column->name,
                         cell);
+    if (column->type == CELL_FLAG && value != 0 && value != 1)
+        return error_at(err, r->path, line, 0, "%s: must be 0 or 1, got '%.40s'", column->name,
+                        cell);
     if (column->type == CELL_INTEGER)
         *(int64_t *)(void *)out = (int64_t)value;
     else if (column->type == CELL_NUMBER)

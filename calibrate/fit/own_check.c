@@ -1,8 +1,9 @@
 /* own_check.c - rows of the user that cannot be: a wrong unit, mostly.
  *
- * One row that is faster than the GPU can be is enough. A slow one may be true (a throttled GPU, a
- * link that fell back), so that only a table most of whose rows are slow beyond any such cause is
- * refused: nanoseconds in a column of microseconds are 1,000 times too slow.
+ * One row that is faster than the GPU can be is enough, and one that is slower by more than five
+ * orders. Another slow one may be true (a throttled GPU, a link that fell back), so that only a
+ * table most of whose rows are slow beyond any such cause is refused: nanoseconds in a column of
+ * microseconds are 1,000 times too slow.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +13,14 @@
 #define SLOWEST_MATMUL    50  /* times what peaks and a launch make of it */
 #define SLOWEST_ATTENTION 300 /* unfused and causal, it computes and moves some 50 times as much */
 #define SLOWEST_LINK      500 /* NCCL over the host's memory keeps 1/100 of NVLink's rate */
+#define SLOWEST_EVER      1e5 /* of any: no throttled GPU and no link that fell back */
 #define LAUNCH_S          20e-6 /* of a slow host */
 #define LINK_BYTES_LEAST  1e6   /* smaller ones are latency */
 
-/* Rows of a table that are slow beyond any cause, and the first of them. */
+/* Rows of a table that are slow beyond any cause, and the first of them, or of the slowest. */
 struct slowness {
     int64_t row_count, slow_count;
+    bool ever; /* the row below is slower than any is */
     long line;
     double times;
     char what[160];
@@ -25,7 +28,8 @@ struct slowness {
 
 static void weigh(struct slowness *slow, long line, double times, double limit, const char *what) {
     slow->row_count++;
-    if (times <= limit || slow->slow_count++ > 0) return;
+    if (times <= limit || (slow->slow_count++ > 0 && (times <= SLOWEST_EVER || slow->ever))) return;
+    slow->ever = times > SLOWEST_EVER;
     slow->line = line;
     slow->times = times;
     snprintf(slow->what, sizeof slow->what, "%s", what);
@@ -33,7 +37,7 @@ static void weigh(struct slowness *slow, long line, double times, double limit, 
 
 static bool refuse_slow(struct calibrate_job *job, enum measurement_format table,
                         const struct slowness *slow, const char *than) {
-    if (2 * slow->slow_count <= slow->row_count) return true;
+    if (!slow->ever && 2 * slow->slow_count <= slow->row_count) return true;
     error_at(job->err, job->own->files[table].path, slow->line, 0,
              "%s takes %.3g times what %s: "
              "is time_us in microseconds?",

@@ -77,23 +77,20 @@ struct shipped_errors {
     struct calibrate_group *groups; /* one an operator */
 };
 
-/* Whether the fit was worth it: what the shipped profile makes of the user's rows. */
+/* Whether the fit was worth it: what the profile's own shipped curves make of the user's rows. */
 static bool shipped_errors_of(struct cli *cli, const char *gpu, const char *measured,
                               const char *shipped, struct shipped_errors *out, struct error *err) {
     enum { OPERATORS_MAX = 32 };
     *out = (struct shipped_errors){ 0, arena_array(cli->arena, struct calibrate_group,
                                                    OPERATORS_MAX) };
+    struct calibrate_check checks[MEASUREMENT_FORMAT_COUNT];
+    if (!calibrate_check_own(cli->arena, cli->scenario_options.directory, measured, shipped, gpu,
+                             checks, err))
+        return false;
     for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
-        struct calibrate_check check;
         int64_t count;
-        const char *name = measurement_format_names[f],
-                   *path = calibrate_table(cli->arena, measured, shipped, name);
-        if (strcmp(path, calibrate_table(cli->arena, shipped, NULL, name)) == 0) continue;
-        if (!calibrate_check_own(cli->arena, cli->scenario_options.directory, gpu, path, &check,
-                                 err))
-            return false;
         const struct calibrate_group *groups =
-            calibrate_check_operators(cli->arena, &check, &count);
+            calibrate_check_operators(cli->arena, &checks[f], &count);
         for (int64_t i = 0; i < count && out->count < OPERATORS_MAX; i++)
             out->groups[out->count++] = groups[i];
     }
@@ -167,7 +164,7 @@ static void print_lines(const char *gpu, const struct calibrate_report *report) 
 
 static void print_shipped(const struct shipped_errors *shipped) {
     if (shipped->count == 0) return;
-    puts("the same rows by the shipped curves (price / measured - 1)");
+    puts("rows of yours that a fit takes, by the shipped curves (price / measured - 1)");
     printf("  %-46s %7s %8s %8s %8s %8s\n", "", "rows", "median", "p90", "mean", "in band");
     for (int64_t i = 0; i < shipped->count; i++) {
         const struct calibrate_group *g = &shipped->groups[i];

@@ -35,6 +35,21 @@ static void choose_context_kind(struct reader *r) {
                               s->stack->name, (long)s->layout.tp, (long)s->layout.cp));
 }
 
+/* What the ranks of a ring hold, likewise. */
+static void choose_context_balance(struct reader *r) {
+    struct scenario *s = r->s;
+    const cJSON *said =
+        scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_balanced"));
+    if (said != NULL || s->stack == NULL || !s->stack->context_contiguous || s->layout.cp == 1 ||
+        s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL)
+        return;
+    s->layout_fields.cp_balanced = false;
+    scenario_assume(r, arena_format(s->arena,
+                                    "context parallelism deals contiguous tokens as stack %s does, "
+                                    "so that ranks wait for the last (layout.cp_balanced false)",
+                                    s->stack->name));
+}
+
 /* An exchange of heads among all is one of kind all-to-all. */
 static bool use_context_heads(struct reader *r) {
     struct scenario *s = r->s;
@@ -90,5 +105,6 @@ static bool context_divides_heads(struct reader *r) {
 
 bool rule_context(struct reader *r) {
     choose_context_kind(r);
+    choose_context_balance(r);
     return use_context_heads(r) && context_divides_heads(r);
 }

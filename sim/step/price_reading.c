@@ -319,7 +319,8 @@ static struct host_waits host_waits_of(const struct price_table *table, enum lay
     else
         spare += time->forward_ns - forward;
     /* Beside a recomputation, which launches a forward again, the host is behind sooner. */
-    if (spare < forward) spare += ahead_ns(table, kind, shape);
+    if (spare < launches_again(table, forward, RECOMPUTE_FULL))
+        spare += ahead_ns(table, kind, shape);
     waits.backward_ns = above_zero(-spare);
     for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++)
         if (how == RECOMPUTE_FULL || prices->again[how].count > 0)

@@ -274,6 +274,8 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
     const bool by_stack = said[0] == '\0';
     const char *kind = !by_stack ? said : row->out->stack->context_heads ? exchange : "ring";
     const bool divides = r->heads % (row->tp * row->cp) == 0;
+    const bool usual_balance =
+        measured_says_balance(r->notes) == BALANCE_UNSAID && !row->out->stack->context_contiguous;
     if (strcmp(kind, exchange) == 0 && !divides) {
         measured_row_note(row,
                           "cp: by a ring, not by heads as %s: tp %ld x cp %ld do not divide "
@@ -284,13 +286,20 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
     } else
         measured_row_note(row, "cp: by %s, as %s",
                           strcmp(kind, exchange) == 0 ? "heads (Ulysses)"
-                          : strcmp(kind, "ring") == 0 ? "a ring"
-                                                      : "gathered keys and values",
+                          : strcmp(kind, "ring") != 0 ? "gathered keys and values"
+                          : usual_balance             ? "a ring (balanced as usual)"
+                                                      : "a ring",
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
-    if (strcmp(kind, exchange) == 0 || measured_says_balance(r->notes) != BALANCE_UNEQUAL) return;
-    cJSON_AddBoolToObject(layout, "cp_balanced", false);
-    measured_row_note(row, "cp: in contiguous shards, unbalanced, as the row says");
+    if (strcmp(kind, exchange) == 0) return;
+    const enum measured_balance balance = measured_says_balance(r->notes);
+    const bool contiguous = balance == BALANCE_UNSAID ? row->out->stack->context_contiguous
+                                                      : balance == BALANCE_UNEQUAL;
+    cJSON_AddBoolToObject(layout, "cp_balanced", !contiguous);
+    if (balance == BALANCE_UNSAID && !contiguous) return; /* said with the ring */
+    measured_row_note(row, "cp: %s, as %s",
+                      contiguous ? "in contiguous shards, unbalanced" : "balanced",
+                      balance == BALANCE_UNSAID ? row->out->stack->name : "the row says");
 }
 
 static void add_layout(cJSON *root, struct measured_row *row) {

@@ -169,7 +169,9 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
                                    int64_t zero_stage) {
     const bool liger = says(told, "liger"), bf16 = weights_are_bf16(told);
     if (is_compiled(told))
-        return liger && only_loss(told) ? "compile liger loss" : "transformers compile";
+        return liger && only_loss(told) ? "compile liger loss"
+               : bf16                   ? "transformers bf16 compile"
+                                        : "transformers compile";
     if (liger && !bf16)
         return only_loss(told) ? "transformers ddp liger loss" : "transformers liger";
     if (bf16) return liger ? "transformers-bf16-liger" : "transformers-bf16";
@@ -202,7 +204,9 @@ static const char *const transformers[] = { "transformers", "hf",   "huggingface
 /* It says both whose models run and which engine shares their gradients, or that they are compiled,
  * which goes before. */
 static bool is_complete(const struct told *told) {
-    if (names(told, "compile")) return says_one(told->name, transformers) || names_pytorch(told);
+    if (names(told, "compile") && says_one(told->name, transformers))
+        return names(told, "bf16") || !weights_are_bf16(told);
+    if (names(told, "compile")) return names_pytorch(told);
     if (parallel(told->name) == NULL || names(told, "liger")) return false;
     const bool hf = says_one(told->name, transformers);
     if (hf && is_compiled(told)) return false;

@@ -195,17 +195,46 @@ const char *measured_says_context(const char *text) {
     return hybrid && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
 }
 
-/* Which way token i shares a sequence; `denied` gives the other. */
+/* What else is dealt out: states, documents, layers, experts. */
+static bool deals_other_things(const struct clause *clause) {
+    static const char *const things[] = { "zero",       "optimizer", "states", "documents",
+                                          "packed",     "stage",     "stages", "pipeline",
+                                          "parameters", "weights",   "moe",    "expert",
+                                          "experts",    "loader",    "data",   NULL };
+    return clause_mentions(clause, things);
+}
+
+/* "contiguous chunks", "contiguous sequence shards", "split contiguously". */
+static bool is_contiguous(const struct clause *clause, int i) {
+    static const char *const pieces[] = { "shard",  "shards", "sharding", "chunk", "chunks",
+                                          "slices", "blocks", "split",    "parts", NULL };
+    static const char *const of[] = { "sequence", "token", "tokens", NULL };
+    static const char *const dealt[] = { "sequence", "sequences", "tokens", NULL };
+    if (is(clause, i, "contiguously")) return clause_mentions(clause, dealt);
+    if (!is(clause, i, "contiguous")) return false;
+    const int next = i + 1 + clause_is_one_of(clause_token(clause, i + 1), of);
+    return clause_is_one_of(clause_token(clause, next), pieces);
+}
+
+/* How token i says that a sequence is shared. */
 static enum measured_balance balance_at(const struct clause *clause, int i) {
-    static const char *const pieces[] = { "shards", "shard", "chunks", "slices", NULL };
-    static const char *const parts[] = { "zig", "zag", NULL };
+    enum { TERSE = 5 }; /* a clause of no more tokens speaks of nothing else */
+    static const char *const zig_zag[] = { "zig", "zag", NULL };
+    static const char *const shared[] = { "ring",   "context",   "cp",     "causal",
+                                          "rank",   "ranks",     "tokens", "sequence",
+                                          "zigzag", "sequences", NULL };
+    static const char *const balance[] = { "balanced", "balance", "balancing", "balancer", NULL };
+    static const char *const uneven[] = { "unbalanced", "imbalanced", NULL };
     const char *token = clause_token(clause, i);
-    if (strcmp(token, "zigzag") == 0 || clause_starts(clause, i, parts)) return BALANCE_EQUAL;
-    if (strcmp(token, "contiguous") == 0 && clause_is_one_of(clause_token(clause, i + 1), pieces))
-        return BALANCE_UNEQUAL;
-    static const char *const shared[] = { "ring", "context", "cp", "causal", NULL };
-    const bool uneven = strcmp(token, "unbalanced") == 0 || strcmp(token, "imbalanced") == 0;
-    return uneven && clause_mentions(clause, shared) ? BALANCE_UNEQUAL : BALANCE_UNSAID;
+    if (strcmp(token, "zigzag") == 0 || clause_starts(clause, i, zig_zag)) return BALANCE_EQUAL;
+    if (deals_other_things(clause)) return BALANCE_UNSAID;
+    const bool of_ranks = clause_mentions(clause, shared);
+    if (!of_ranks && clause->count > TERSE) return BALANCE_UNSAID;
+    if (is_contiguous(clause, i)) return BALANCE_UNEQUAL;
+    if (clause_is_one_of(token, uneven)) return of_ranks ? BALANCE_UNEQUAL : BALANCE_UNSAID;
+    return strcmp(token, "load") == 0 && clause_is_one_of(clause_token(clause, i + 1), balance)
+               ? BALANCE_EQUAL
+               : BALANCE_UNSAID;
 }
 
 enum measured_balance measured_says_balance(const char *text) {
@@ -216,7 +245,8 @@ enum measured_balance measured_says_balance(const char *text) {
         while (i < clause.count && balance_at(&clause, i) == BALANCE_UNSAID)
             i++;
         if (i == clause.count) continue;
-        const enum polarity polarity = clause_polarity(&clause, i, i, text);
+        const int last = i + is(&clause, i, "load"); /* "load balancing off" */
+        const enum polarity polarity = clause_polarity(&clause, i, last, text);
         if (polarity == POLARITY_UNCLEAR) continue;
         const bool equal = balance_at(&clause, i) == BALANCE_EQUAL;
         const enum measured_balance said =

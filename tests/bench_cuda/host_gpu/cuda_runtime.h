@@ -3,8 +3,8 @@
  *
  * Stricter than a GPU where a benchmark might be right by luck. A stream is a queue that runs only
  * when something waits for it, so that reading without waiting reads what was there before; memory
- * belongs to one GPU and has an end; a call on a stream, event or buffer of another GPU than the
- * current one fails. Time is simulated: every stream has a clock, that only collectives move
+ * belongs to one GPU; work given to a stream of another GPU than the current one fails, and so do a
+ * kernel's pointers to another's memory and copies beyond a buffer's end. Time is simulated: every stream has a clock, that only collectives move
  * (nccl.h here).
  *
  * HOST_GPU_COUNT (default 4), HOST_GPU_NAME and HOST_GPU_LARGEST (bytes of the largest buffer that
@@ -13,6 +13,7 @@
 #ifndef BALLAST_HOST_GPU_CUDA_RUNTIME_H
 #define BALLAST_HOST_GPU_CUDA_RUNTIME_H
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -26,7 +27,12 @@
 #define __host__
 #define __device__
 
-enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorNoDevice, cudaErrorWrongDevice };
+enum cudaError_t {
+    cudaSuccess,
+    cudaErrorInvalidValue,
+    cudaErrorNoDevice,
+    cudaErrorInvalidResourceHandle
+};
 enum cudaMemcpyKind { cudaMemcpyDeviceToHost };
 enum { cudaStreamNonBlocking = 1, cudaStreamCaptureModeThreadLocal = 1 };
 enum cudaDeviceAttr { cudaDevAttrMemoryClockRate, cudaDevAttrGlobalMemoryBusWidth };
@@ -113,7 +119,7 @@ static inline void host_drain(host_stream *stream) {
 }
 
 static inline cudaError_t host_enqueue(host_stream *stream, std::function<bool()> command) {
-    if (stream->device != host().current) return cudaErrorWrongDevice;
+    if (stream->device != host().current) return cudaErrorInvalidResourceHandle;
     stream->commands.push_back(command);
     return cudaSuccess;
 }
@@ -124,9 +130,6 @@ static inline const char *cudaGetErrorString(cudaError_t error) {
     static const char *const texts[] = { "no error", "invalid value", "no device",
                                          "a stream, event or buffer of another GPU" };
     return texts[error];
-}
-static inline cudaError_t cudaGetLastError(void) {
-    return cudaSuccess;
 }
 static inline cudaError_t cudaGetDeviceCount(int *count) {
     *count = host_gpu_count();
@@ -170,6 +173,7 @@ static inline cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
 }
 static inline cudaError_t cudaMalloc(void **out, size_t bytes) {
     *out = malloc(bytes);
+    if (*out == NULL) return cudaErrorInvalidValue;
     memset(*out, 0xff, bytes);
     host().buffers[(uintptr_t)*out] = { bytes, host().current };
     return cudaSuccess;
@@ -183,12 +187,12 @@ static inline cudaError_t cudaFree(void *memory) {
 }
 /* By the default stream, which does not wait for the others (cudaStreamNonBlocking). */
 static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
-    if (!host_holds(from, bytes, host().current)) return cudaErrorWrongDevice;
+    if (!host_holds(from, bytes, host().current)) return cudaErrorInvalidResourceHandle;
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
 static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
-    if (!host_holds(to, bytes, stream->device)) return cudaErrorWrongDevice;
+    if (!host_holds(to, bytes, stream->device)) return cudaErrorInvalidResourceHandle;
     return host_enqueue(stream, [=] {
         memset(to, value, bytes);
         return true;
@@ -205,8 +209,8 @@ static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     auto &streams = host().streams;
-    for (size_t i = 0; i < streams.size(); i++)
-        if (streams[i] == stream) streams.erase(streams.begin() + (long)i);
+    host_drain(stream);
+    streams.erase(std::find(streams.begin(), streams.end(), stream));
     delete stream;
     return cudaSuccess;
 }
@@ -219,7 +223,7 @@ static inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    if (event->device != stream->device) return cudaErrorWrongDevice;
+    if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
     event->recorded_on = stream;
     return host_enqueue(stream, [=] {
         event->at_us = stream->clock_us;
@@ -232,6 +236,8 @@ static inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return cudaSuccess;
 }
 static inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop) {
+    if (start->recorded_on == NULL || start->recorded_on != stop->recorded_on)
+        return cudaErrorInvalidValue;
     *ms = (float)((stop->at_us - start->at_us) * 1e-3);
     return cudaSuccess;
 }
@@ -243,9 +249,16 @@ struct cudaLaunchConfig_t {
     void *attrs;
     unsigned numAttrs;
 };
+template <class Type> static bool host_reaches(Type, int) {
+    return true;
+}
+template <class Type> static bool host_reaches(Type *pointer, int device) {
+    return host_holds(pointer, sizeof(Type), device);
+}
 template <class... Parameters, class... Arguments>
 static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
                                       void (*kernel)(Parameters...), Arguments... arguments) {
+    if (!(host_reaches(arguments, config->stream->device) && ...)) return cudaErrorInvalidValue;
     return host_enqueue(config->stream, [=] {
         kernel(arguments...);
         return true;

@@ -3,7 +3,8 @@
  *
  * Refuses what NCCL leaves undefined: buffers of another GPU or too short, ranks that ask for
  * different things in one group, sends without their receives, buffers that overlap other than in
- * place. A collective takes HOST_NCCL_LATENCY_US and its bytes on the wire at HOST_NCCL_GB_PER_S
+ * place. Refuses more than that, too: a group holds each collective once at most, its ranks in
+ * order. A collective takes HOST_NCCL_LATENCY_US and its bytes on the wire at HOST_NCCL_GB_PER_S
  * (nccl-tests' bus bandwidth). HOST_NCCL_FAULT names one whose last element stays unwritten.
  */
 #ifndef BALLAST_HOST_GPU_NCCL_H
@@ -117,25 +118,27 @@ static inline std::vector<const host_call *> host_calls_of(const host_meeting &m
     return found;
 }
 
-/* The n-th receive of a pair of ranks takes what its n-th send sent. */
-static inline bool host_sends_match(const host_meeting &m) {
-    const auto sends = host_calls_of(m, HOST_SEND), receives = host_calls_of(m, HOST_RECEIVE);
-    if (sends.size() != receives.size()) return false;
-    std::vector<bool> taken(sends.size());
-    for (const host_call *r : receives) {
-        size_t s = 0;
-        while (s < sends.size() &&
-               (taken[s] || sends[s]->peer != r->communicator->rank ||
-                sends[s]->communicator->rank != r->peer || sends[s]->count != r->count))
-            s++;
-        if (s == sends.size()) return false;
-        taken[s] = true;
+/* For each receive its send: the n-th of a pair of ranks takes what the n-th sent. False: one has
+ * none, or a send is left. */
+static inline bool host_pair(const host_meeting &m,
+                             std::vector<std::pair<const host_call *, const host_call *>> *out) {
+    auto sends = host_calls_of(m, HOST_SEND);
+    for (const host_call *r : host_calls_of(m, HOST_RECEIVE)) {
+        const auto of = [r](const host_call *s) {
+            return s->peer == r->communicator->rank && s->communicator->rank == r->peer &&
+                   s->count == r->count;
+        };
+        const auto found = std::find_if(sends.begin(), sends.end(), of);
+        if (found == sends.end()) return false;
+        out->emplace_back(*found, r);
+        sends.erase(found);
     }
-    return true;
+    return sends.empty();
 }
 
 static inline bool host_group_fits(const host_meeting &m) {
-    if (!host_sends_match(m)) return false;
+    std::vector<std::pair<const host_call *, const host_call *>> pairs;
+    if (!host_pair(m, &pairs)) return false;
     for (int op = HOST_ALL_REDUCE; op <= HOST_REDUCE_SCATTER; op++) {
         const auto calls = host_calls_of(m, (host_op)op);
         if (calls.empty()) continue;
@@ -160,8 +163,7 @@ static inline double host_execute(const host_meeting &m) {
     double wire_bytes = 0;
     const auto reduces = host_calls_of(m, HOST_ALL_REDUCE),
                gathers = host_calls_of(m, HOST_ALL_GATHER),
-               scatters = host_calls_of(m, HOST_REDUCE_SCATTER),
-               sends = host_calls_of(m, HOST_SEND), receives = host_calls_of(m, HOST_RECEIVE);
+               scatters = host_calls_of(m, HOST_REDUCE_SCATTER);
     for (const auto *calls : { &reduces, &scatters }) {
         if (calls->empty()) continue;
         const size_t ranks = calls->size(), count = (*calls)[0]->count;
@@ -189,22 +191,18 @@ static inline double host_execute(const host_meeting &m) {
             host_write("all_gather", c->to, all);
         wire_bytes += (double)((gathers.size() - 1) * gathers[0]->count * sizeof(float));
     }
-    /* All are read before any is written. */
-    std::vector<std::vector<float>> sent;
-    for (const host_call *s : sends)
-        sent.emplace_back(s->from, s->from + s->count);
-    std::vector<bool> taken(sends.size());
+    std::vector<std::pair<const host_call *, const host_call *>> pairs;
+    std::vector<std::vector<float>> sent; /* all are read before any is written */
     std::vector<double> out_bytes((size_t)host_gpu_count(), 0);
-    for (const host_call *r : receives)
-        for (size_t s = 0; s < sends.size(); s++)
-            if (!taken[s] && sends[s]->peer == r->communicator->rank &&
-                sends[s]->communicator->rank == r->peer && sends[s]->count == r->count) {
-                host_write("send", r->to, sent[s]);
-                if (sends[s]->peer != sends[s]->communicator->rank)
-                    out_bytes[(size_t)r->peer] += (double)(r->count * sizeof(float));
-                taken[s] = true;
-                break;
-            }
+    host_pair(m, &pairs);
+    for (const auto &pair : pairs)
+        sent.emplace_back(pair.first->from, pair.first->from + pair.first->count);
+    for (size_t p = 0; p < pairs.size(); p++) {
+        const host_call *r = pairs[p].second;
+        host_write("send", r->to, sent[p]);
+        if (r->peer != r->communicator->rank)
+            out_bytes[(size_t)r->peer] += (double)(r->count * sizeof(float));
+    }
     return HOST_NCCL_LATENCY_US +
            (wire_bytes + *std::max_element(out_bytes.begin(), out_bytes.end())) /
                (HOST_NCCL_GB_PER_S * 1e3);
@@ -229,6 +227,7 @@ static inline ncclResult_t ncclGroupStart(void) {
     return ncclSuccess;
 }
 static inline ncclResult_t ncclGroupEnd(void) {
+    if (group().depth == 0) return ncclInvalidUsage;
     if (--group().depth > 0) return ncclSuccess;
     auto meeting = std::make_shared<host_meeting>();
     meeting->calls.swap(group().calls);

@@ -95,6 +95,26 @@ static void test_sharing_of_sequences(void **state) {
 
 /* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
  * names. */
+/* picotron's ranks hold contiguous tokens, unless the layout says otherwise. */
+static void test_balance_of_sequences(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[5];
+        bool balanced;
+    } cases[] = {
+        { { "layout.cp=2", "layout.stack=picotron", NULL }, false },
+        { { "layout.cp=2", "layout.stack=picotron", "layout.cp_balanced=true", NULL }, true },
+        { { "layout.cp=2", "layout.stack=picotron", "layout.cp_kind=all-to-all", NULL }, true },
+        { { "layout.cp=1", "layout.stack=picotron", NULL }, true },
+        { { "layout.cp=2", "layout.stack=megatron-core", NULL }, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        if (s->layout_fields.cp_balanced != cases[i].balanced) fail_msg("case %zu", i);
+        scenario_destroy(s);
+    }
+}
+
 static void test_host_of_a_file(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -146,6 +166,7 @@ static void test_host_of_a_gpu(void **state) {
         { "cluster.hardware=b200-180g-sxm", "layout.stack=megatron-core", true, 1 },
         { "cluster.hardware=gh200-96g", "layout.stack=megatron-core", true, 1.45 },
         { "cluster.hardware=gh200-96g", "layout.stack=nemo-2025", true, 1.45 },
+        { "cluster.hardware=gh200-96g", "layout.stack=paddleformers-2026", true, 1.45 },
         { "cluster.hardware=gb200-186g-nvl72", "layout.stack=megatron-core", true, 1.45 },
         { "cluster.hardware=gb200-186g-nvl72", "layout.stack=nemo-2025", false, 1.45 },
     };
@@ -255,6 +276,7 @@ int main(void) {
         cmocka_unit_test(test_attention_of_another_gpu_is_not_told),
         cmocka_unit_test(test_overlap_as_the_stack_does),
         cmocka_unit_test(test_sharing_of_sequences),
+        cmocka_unit_test(test_balance_of_sequences),
         cmocka_unit_test(test_host_of_a_file),
         cmocka_unit_test(test_host_of_a_gpu),
         cmocka_unit_test(test_padding_taken_out),
