@@ -616,6 +616,8 @@ static void add_rules(cJSON *root, struct measured_row *row) {
         factor /= bands->uncalibrated_stack_factor; /* the stand-in has that already */
     const bool none = strcmp(row->out->layout_stack, "none") == 0; /* nothing stands in */
     if (row->out->known_stack || none || factor == 1) return;
+    measured_row_note(row, "stack: kernels take %.2f times %s's, as those of unknown stacks did",
+                      factor, row->out->stack->name);
     cJSON *rule = cJSON_CreateObject();
     cJSON_AddNumberToObject(rule, "factor", factor);
     cJSON_AddStringToObject(

@@ -337,6 +337,25 @@ static void test_iteration_limit_and_epoch(void **state) {
     scenario_destroy(s);
 }
 
+/* No measured step ran in fp32, so what its kernels may err is in the band. */
+static void test_band_of_a_precision(void **state) {
+    (void)state;
+    static const char *const overrides[][4] = {
+        { "simulate.iterations=1", "model=llama3-8b", "training.precision=bf16", NULL },
+        { "simulate.iterations=1", "model=llama3-8b", "training.precision=fp32", NULL },
+    };
+    for (int fp32 = 0; fp32 < 2; fp32++) {
+        struct scenario *s = fixture_scenario("samples.csv", overrides[fp32]);
+        struct job *job = fixture_job(s);
+        struct replay *r = fixture_replay(job, FIDELITY_STAGE, 1);
+        assert_true((r->stated_band_fraction >= r->operators_band_fraction) == (fp32 == 1));
+        if (fp32) assert_true(r->band.above > r->operators_band_fraction);
+        replay_destroy(r);
+        job_destroy(job);
+        scenario_destroy(s);
+    }
+}
+
 static void count_progress(void *context, int64_t done, int64_t total) {
     int64_t *seen = context;
     assert_true(done > seen[0] && done <= total);
@@ -474,6 +493,7 @@ int main(void) {
         cmocka_unit_test(test_least_memory_is_not_above_the_peak),
         cmocka_unit_test(test_offload_costs_time_where_ranks_are_held_together),
         cmocka_unit_test(test_iteration_limit_and_epoch),
+        cmocka_unit_test(test_band_of_a_precision),
         cmocka_unit_test(test_progress_reaches_the_end),
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_planning_is_held_against_the_iteration_before),
