@@ -83,9 +83,12 @@ enum stack_keeps {
     /* of an activation that the model's code writes out: what its operators keep beside its input;
      * with the one above autocast's fp32 of it */
     KEEPS_WRITTEN_ACTIVATION = 512,
+    /* under TP without sequence parallelism: q, k, v, gate and up copy their input each, and reduce
+     * its gradient each */
+    KEEPS_COPIED_INPUTS = 1024,
 };
 
-/* The collectives of sequence parallelism around a block's matmuls. */
+/* The collectives of tensor and sequence parallelism around a block's matmuls. */
 enum stack_tensor_traffic {
     TENSOR_BESIDE, /* Megatron's linear layer: only the shard of the input is kept, and the backward's
                     * second gather and its reduction run beside the two gradient matmuls */
@@ -200,7 +203,8 @@ struct stack {
     const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     bool context_heads; /* ranks of context parallelism exchange heads for tokens where they can */
-    bool context_contiguous; /* a ring's ranks hold contiguous tokens, so that causal pairs differ */
+    bool
+        context_contiguous; /* a ring's ranks hold contiguous tokens, so that causal pairs differ */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;

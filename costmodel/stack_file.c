@@ -278,7 +278,7 @@ static const struct field stack_rows[] = {
     { "keeps", FIELD_NODE, NODE(keeps), 0, 0, "null", "",
       "tensors of an unfused block: gathered-inputs, gate-output, key-value-copy, attention-copy, "
       "fp32-scores, fp32-norms, fp32-norm-products, repeated-keys, fp32-residual, "
-      "written-activation",
+      "written-activation, copied-inputs",
       NULL },
     { "update_bytes", FIELD_DOUBLE, AT(step.update_bytes), 0, 64, "0", "bytes",
       "per trainable parameter of a rank's share: what the optimizer's step holds besides", NULL },
@@ -368,7 +368,7 @@ static bool refines_or_not(const struct json *json, const struct stack_fields *f
 static const char *const keep_names[] = { "gathered-inputs",    "gate-output",   "key-value-copy",
                                           "attention-copy",     "fp32-scores",   "fp32-norms",
                                           "fp32-norm-products", "repeated-keys", "fp32-residual",
-                                          "written-activation" };
+                                          "written-activation", "copied-inputs" };
 enum { KEEP_COUNT = sizeof keep_names / sizeof keep_names[0] };
 
 static const char *all_keeps(struct arena *arena) {

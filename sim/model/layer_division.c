@@ -162,6 +162,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.determinism = split->determinism;
     d.attention_kernel = split->attention_kernel;
     d.tensor_traffic = split->block.tensor_traffic;
+    d.copies_inputs = (split->block.keeps & KEEPS_COPIED_INPUTS) != 0 && split->tp > 1 &&
+                      !split->sequence_parallel;
     d.casts = split->block.casts;
     d.fp8_recipe = split->fp8_recipe != FP8_RECIPE_USUAL ? split->fp8_recipe
                    : split->block.casts == CASTS_DYNAMIC ? FP8_RECIPE_TENSORWISE

@@ -25,6 +25,7 @@ struct layer_division {
     enum determinism determinism;
     enum attention_kernel attention_kernel;
     enum stack_tensor_traffic tensor_traffic;
+    bool copies_inputs; /* each column-parallel product of a half its own; and tp > 1, without SP */
     enum stack_casts casts;
     enum fp8_recipe fp8_recipe; /* never usual */
     enum stack_linear_gradients linear_gradients;

@@ -172,11 +172,16 @@ const struct half_names emitter_mlp_half = {
     .modulation = "mlp modulation",
 };
 
-/* Column-parallel projections that reduce the gradient of the half's input each by itself. */
-static int64_t projection_count(const struct emitter *e, const struct half_names *half) {
-    if (e->d->tensor_traffic < TENSOR_MERGED) return 1;
+/* q, k and v, or gate and up. */
+static int64_t column_product_count(const struct emitter *e, const struct half_names *half) {
     if (half == &emitter_attention_half) return 3;
     return half == &emitter_mlp_half && e->d->up_width > e->d->ffn_width ? 2 : 1;
+}
+
+/* Column-parallel projections that reduce the gradient of the half's input each by itself. */
+static int64_t projection_count(const struct emitter *e, const struct half_names *half) {
+    const bool each = e->d->tensor_traffic >= TENSOR_MERGED || e->d->copies_inputs;
+    return each ? column_product_count(e, half) : 1;
 }
 
 /* `count` collectives of a whole activation, which DTensor cuts or joins along the sequence: the
@@ -207,6 +212,9 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
         emit_sequence_collectives(
             e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD, gathered_operand_bytes(e),
             e->d->tensor_traffic == TENSOR_EACH ? projection_count(e, half) : 1);
+    if (d->copies_inputs)
+        emit_stream(e, "input copies", OPERATOR_ELEMENTWISE, PASS_FORWARD,
+                    2 * (double)column_product_count(e, half), d->tokens, hidden);
 }
 
 static bool has_branch_norm(const struct emitter *e, const struct half_names *half) {
@@ -280,7 +288,8 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
         emit_sequence_collectives(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, reduced, bytes,
                                   projection_count(e, half));
     else
-        emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, reduced, bytes);
+        for (int64_t i = 0; i < projection_count(e, half); i++)
+            emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, reduced, bytes);
     emit_linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
 }
 

@@ -211,6 +211,13 @@ static int64_t input_rows(const struct saved_list *list) {
     return (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? list->d->tokens : list->d->shard_tokens;
 }
 
+/* Of `products` of one input, the first reads what is counted already. */
+static void save_input_copies(struct saved_list *list, const char *name, int64_t products) {
+    const struct layer_division *d = list->d;
+    if (d->copies_inputs && products > 1)
+        save_matmul_input(list, name, d->tokens, (products - 1) * d->module->hidden);
+}
+
 /* Up to queries, keys and values. The first tensor of a block is its input. */
 static void attention_input_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
@@ -220,6 +227,7 @@ static void attention_input_saved(struct saved_list *list) {
     if (d->modulation_apart)
         save_for_weights(list, "attention modulation input", d->shard_tokens, m->hidden);
     save_matmul_input(list, "qkv input", input_rows(list), m->hidden);
+    save_input_copies(list, "qkv input copies", 3);
     save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
     if (m->qk_norm)
         save_qk_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
@@ -280,6 +288,7 @@ static void mlp_saved(struct saved_list *list) {
     if (d->modulation_apart)
         save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
     save_matmul_input(list, "up input", input_rows(list), m->hidden);
+    save_input_copies(list, "up input copies", d->up_width > d->ffn_width ? 2 : 1);
     save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
     activation_saved(list);
     save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");

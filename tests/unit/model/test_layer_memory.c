@@ -526,6 +526,42 @@ static void test_unfused_tensors(void **state) {
     arena_destroy(arena);
 }
 
+/* Without sequence parallelism copies of their input are kept by k, v and up besides q and gate, and
+ * by nothing that is fused, that one rank holds whole, or whose weights are frozen. */
+static void test_copied_inputs(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    static const struct {
+        const char *model;
+        enum layer_kind kind;
+        int64_t tp;
+        bool sequence_parallel, frozen;
+        double inputs;
+    } cases[] = {
+        { "llama3-70b", LAYER_LANGUAGE_BLOCK, 2, false, false, 3 },
+        { "llama3-70b", LAYER_LANGUAGE_BLOCK, 2, true, false, 0 },
+        { "llama3-70b", LAYER_LANGUAGE_BLOCK, 1, false, false, 0 },
+        { "llama3-70b", LAYER_LANGUAGE_BLOCK, 2, false, true, 0 },
+        { "gpt-175b", LAYER_LANGUAGE_BLOCK, 2, false, false, 2 }, /* nothing is gated */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct model m = *fixture_model(arena, cases[i].model);
+        struct module *module = &m.modules[MODULE_LANGUAGE];
+        if (cases[i].frozen) module->frozen = true;
+        const int64_t block = fixture_layer(&m, cases[i].kind);
+        const struct batch_shape shape = model_batch_shape(&m, 1, 0, 4096, 4096.0 * 4096.0);
+        struct tensor_split split = { .tp = cases[i].tp,
+                                      .sequence_parallel = cases[i].sequence_parallel,
+                                      .cp = 1 };
+        const double without = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE);
+        split.block.keeps = KEEPS_COPIED_INPUTS;
+        const double got = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE) - without,
+                     want = cases[i].inputs * 2 * 4096 * (double)module->hidden;
+        if (got != want) fail_msg("case %zu: got %.0f bytes, want %.0f", i, got, want);
+    }
+    arena_destroy(arena);
+}
+
 /* Norms of queries and keys (8,192 and 1,024 columns) are made of operators too; a norm whose weight
  * is frozen keeps no product; in fp32 the input is its own copy. */
 static void test_norms_of_operators(void **state) {
@@ -639,6 +675,7 @@ int main(void) {
         cmocka_unit_test(test_fp8_inputs),
         cmocka_unit_test(test_scores_in_fp32),
         cmocka_unit_test(test_unfused_tensors),
+        cmocka_unit_test(test_copied_inputs),
         cmocka_unit_test(test_layer_norm_is_fused),
         cmocka_unit_test(test_norms_of_operators),
         cmocka_unit_test(test_fp32_residual),

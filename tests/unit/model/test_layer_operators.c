@@ -336,6 +336,57 @@ static void test_tensor_traffic(void **state) {
     arena_destroy(arena);
 }
 
+/* Without sequence parallelism a stack whose q, k, v, gate and up are layers of their own reduces the
+ * gradient of their input for each (picotron); PaddlePaddle's copy the input besides. */
+static void test_reductions_of_each(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    static const struct {
+        enum stack_tensor_traffic traffic;
+        unsigned keeps;
+        enum pass_set set;
+        const char *want;
+    } cases[] = {
+        { TENSOR_EACH, 0, PASS_SET_BACKWARD,
+          "down i, down w, activation b, up i, mlp all-reduce b, mlp all-reduce b, up w, mlp norm "
+          "b, "
+          "mlp residual gradient b, proj i, proj w, attention b, rotary b, qkv i, "
+          "attention all-reduce b, attention all-reduce b, attention all-reduce b, qkv w, "
+          "attention norm b, attention residual gradient b" },
+        { TENSOR_ALONE, KEEPS_COPIED_INPUTS, PASS_SET_BACKWARD,
+          "down i, down w, activation b, up i, mlp all-reduce b, mlp all-reduce b, up w, mlp norm "
+          "b, "
+          "mlp residual gradient b, proj i, proj w, attention b, rotary b, qkv i, "
+          "attention all-reduce b, attention all-reduce b, attention all-reduce b, qkv w, "
+          "attention norm b, attention residual gradient b" },
+        { TENSOR_ALONE, KEEPS_COPIED_INPUTS, PASS_SET_FORWARD,
+          "attention norm f, input copies f, qkv f, rotary f, attention f, proj f, "
+          "attention all-reduce f, attention residual f, mlp norm f, input copies f, up f, "
+          "activation f, down f, mlp all-reduce f, mlp residual f" },
+    };
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = split_of(4, false);
+    char text[4096];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        split.block.tensor_traffic = cases[i].traffic;
+        split.block.keeps = cases[i].keeps;
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set,
+                         (struct gradient_need){ true, true });
+        sequence_of(&list, text, sizeof text);
+        assert_string_equal(text, cases[i].want);
+        if (cases[i].set == PASS_SET_FORWARD) {
+            const struct operator_work *copies = find_operator(&list, "input copies", PASS_FORWARD),
+                                       *reduced =
+                                           find_operator(&list, "mlp all-reduce", PASS_FORWARD);
+            assert_true(fabs(copies->memory_bytes - 3 * 2 * reduced->network_bytes) < 1);
+        }
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 /* A stack prices norms, activations and rotary by what they compute. */
 static void test_forms(void **state) {
     (void)state;
@@ -399,8 +450,9 @@ static void test_unfused_encoder(void **state) {
         operator_list_free(&list);
     }
     split.attention = ATTENTION_NAIVE;
-    struct operator_list list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split,
-                                             PASS_SET_FORWARD, (struct gradient_need){ true, true });
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD,
+                     (struct gradient_need){ true, true });
     assert_int_equal(find_operator(&list, "attention softmax", PASS_FORWARD)->form,
                      FORM_CAUSAL_SOFTMAX);
     operator_list_free(&list);
@@ -659,6 +711,7 @@ int main(void) {
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_tensor_traffic),
+        cmocka_unit_test(test_reductions_of_each),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_unfused_encoder),
         cmocka_unit_test(test_linear_gradients),
