@@ -367,6 +367,7 @@ static bool read_all(struct reader *r) {
     if (!scenario_read_partition(r) || !scenario_read_recompute(r)) return false;
     standing_assumptions(r);
     warn_of_idle_recipe(r);
+    warn_of_idle_balance(r);
     warn_of_fast_nics(r);
     warn_of_foreign_price(r);
     backend_limits(r);

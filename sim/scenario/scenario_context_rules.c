@@ -105,6 +105,7 @@ static bool context_divides_heads(struct reader *r) {
 
 bool rule_context(struct reader *r) {
     choose_context_kind(r);
+    if (!use_context_heads(r)) return false;
     choose_context_balance(r);
-    return use_context_heads(r) && context_divides_heads(r);
+    return context_divides_heads(r);
 }

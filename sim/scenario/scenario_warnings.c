@@ -39,6 +39,16 @@ void warn_of_idle_recipe(struct reader *r) {
     scenario_warn(r, "no module computes in fp8: training.fp8_recipe changes nothing");
 }
 
+/* An exchange of heads gives each rank whole sequences: nothing is dealt. */
+void warn_of_idle_balance(struct reader *r) {
+    const struct scenario *s = r->s;
+    if (s->layout_fields.cp_balanced || s->layout.cp == 1 ||
+        s->layout_fields.cp_kind != CONTEXT_ALL_TO_ALL)
+        return;
+    scenario_warn(r, "cp_kind all-to-all gives each rank whole sequences of its heads: "
+                     "layout.cp_balanced false changes nothing");
+}
+
 /* What a node's NICs have together stands where a GPU's share is asked for. */
 void warn_of_fast_nics(struct reader *r) {
     struct scenario *s = r->s;

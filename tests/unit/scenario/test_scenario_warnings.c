@@ -37,6 +37,21 @@ static const struct {
     { layouts, { "cluster.price_usd_per_gpu_hour=3" }, NULL },
     { layouts, { "cluster.hardware=a100-80g-sxm" }, NULL }, /* as it is */
     { layouts, { "cluster.hardware=h100-80g-sxm", "cluster.hardware=a100-80g-sxm" }, NULL },
+    { layouts,
+      { "layout.cp=2", "layout.dp=null", "layout.backend=megatron-lm", "layout.cp_kind=all-to-all",
+        "layout.cp_balanced=false" },
+      "cp_balanced false changes nothing" },
+    { layouts,
+      { "layout.cp=2", "layout.dp=null", "layout.backend=megatron-lm",
+        "layout.cp_kind=all-to-all" },
+      NULL },
+    { layouts, /* what a stack chose is nobody's mistake */
+      { "layout.cp=2", "layout.dp=null", "layout.tp=1", "layout.cp_heads=2",
+        "layout.stack=picotron", "layout.pp=1" },
+      NULL },
+    { layouts,
+      { "layout.cp=2", "layout.dp=null", "layout.backend=megatron-lm", "layout.cp_balanced=false" },
+      NULL },
     { pack, { "cluster.name=dip-h20", "cluster.hardware=h800-80g-sxm" }, NULL },
     { pack, { "cluster.name=dip-h800" }, NULL },
     { pack, { "cluster.hardware=h800-80g-sxm" }, NULL }, /* its cluster's */
