@@ -203,8 +203,7 @@ struct stack {
     const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     bool context_heads; /* ranks of context parallelism exchange heads for tokens where they can */
-    bool
-        context_contiguous; /* a ring's ranks hold contiguous tokens, so that causal pairs differ */
+    bool context_contiguous; /* a ring's ranks hold contiguous tokens: their causal pairs differ */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;

@@ -249,6 +249,7 @@ static const char *const text_names[][2] = {
     TEXT_NAME("attention all-reduce"),
     TEXT_NAME("attention residual"),
     TEXT_NAME("attention residual gradient"),
+    TEXT_NAME("input copies"),
     TEXT_NAME("qkv cast"),
     TEXT_NAME("qkv operand"),
     TEXT_NAME("qkv"),

@@ -77,6 +77,17 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split);
 
+/* Products that read one input: gate and up, or up alone; q, k and v, and of a single block whose
+ * branches share that input those as well. */
+static inline int64_t layer_division_up_products(const struct layer_division *d) {
+    return d->up_width > d->ffn_width ? 2 : 1;
+}
+static inline int64_t layer_division_attention_products(const struct layer_division *d,
+                                                        bool shared) {
+    const bool both = d->kind == LAYER_SINGLE_BLOCK && shared;
+    return 3 + (both ? layer_division_up_products(d) : 0);
+}
+
 /* A joint block's text as a stream of its own: as many tokens, by weights of the same shape. */
 struct layer_division layer_division_text(const struct layer_division *d);
 

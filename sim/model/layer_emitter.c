@@ -172,16 +172,20 @@ const struct half_names emitter_mlp_half = {
     .modulation = "mlp modulation",
 };
 
-/* q, k and v, or gate and up. */
-static int64_t column_product_count(const struct emitter *e, const struct half_names *half) {
-    if (half == &emitter_attention_half) return 3;
-    return half == &emitter_mlp_half && e->d->up_width > e->d->ffn_width ? 2 : 1;
-}
-
 /* Column-parallel projections that reduce the gradient of the half's input each by itself. */
 static int64_t projection_count(const struct emitter *e, const struct half_names *half) {
-    const bool each = e->d->tensor_traffic >= TENSOR_MERGED || e->d->copies_inputs;
-    return each ? column_product_count(e, half) : 1;
+    const struct layer_division *d = e->d;
+    if (d->tensor_traffic < TENSOR_MERGED && !d->copies_inputs) return 1;
+    if (half == &emitter_attention_half)
+        return layer_division_attention_products(d, !d->branches_apart);
+    return half == &emitter_mlp_half ? layer_division_up_products(d) : 1;
+}
+
+/* The same that copy what they read: a single block's branches, apart too, have one input. */
+static int64_t copy_count(const struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    if (half == &emitter_attention_half) return layer_division_attention_products(d, true);
+    return half == &emitter_mlp_half ? layer_division_up_products(d) : 1;
 }
 
 /* `count` collectives of a whole activation, which DTensor cuts or joins along the sequence: the
@@ -214,7 +218,7 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
             e->d->tensor_traffic == TENSOR_EACH ? projection_count(e, half) : 1);
     if (d->copies_inputs)
         emit_stream(e, "input copies", OPERATOR_ELEMENTWISE, PASS_FORWARD,
-                    2 * (double)column_product_count(e, half), d->tokens, hidden);
+                    2 * (double)copy_count(e, half), d->tokens, hidden);
 }
 
 static bool has_branch_norm(const struct emitter *e, const struct half_names *half) {
@@ -297,19 +301,18 @@ void emit_linear_gradients(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     if (d->linear_gradients == LINEAR_GRADIENTS_FUSED) return;
     const bool attention = half == &emitter_attention_half;
-    const bool gated = d->up_width > d->ffn_width;
     /* up too, of a single block */
     const bool both = attention && d->kind == LAYER_SINGLE_BLOCK && !d->branches_apart;
     const int64_t out = attention ? d->qkv_width + (both ? d->up_width : 0) : d->up_width;
-    const int64_t up_sums = gated ? 2 : 1;
+    const int64_t sums = attention ? layer_division_attention_products(d, !d->branches_apart)
+                                   : layer_division_up_products(d);
     /* a bias: the output's gradient is read once more; joined: read and written; added: two are
      * read and one written */
     double columns = 0;
     if (e->need.weight && (attention ? d->module->qkv_bias : d->module->linear_bias))
         columns += (double)out;
     if (d->linear_gradients == LINEAR_GRADIENTS_APART)
-        columns += (double)(attention ? 2 + (both ? up_sums : 0) : up_sums - 1) * 3 *
-                   (double)d->module->hidden;
+        columns += (double)(sums - 1) * 3 * (double)d->module->hidden;
     else if (attention)
         columns += 2 * (double)out;
     if (!(columns > 0)) return;

@@ -227,7 +227,7 @@ static void attention_input_saved(struct saved_list *list) {
     if (d->modulation_apart)
         save_for_weights(list, "attention modulation input", d->shard_tokens, m->hidden);
     save_matmul_input(list, "qkv input", input_rows(list), m->hidden);
-    save_input_copies(list, "qkv input copies", 3);
+    save_input_copies(list, "qkv input copies", layer_division_attention_products(d, true));
     save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
     if (m->qk_norm)
         save_qk_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
@@ -288,7 +288,7 @@ static void mlp_saved(struct saved_list *list) {
     if (d->modulation_apart)
         save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
     save_matmul_input(list, "up input", input_rows(list), m->hidden);
-    save_input_copies(list, "up input copies", d->up_width > d->ffn_width ? 2 : 1);
+    save_input_copies(list, "up input copies", layer_division_up_products(d));
     save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
     activation_saved(list);
     save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");

@@ -398,6 +398,59 @@ static void test_projected(void **state) {
 
 /* Megatron-core's single block: four matmuls for two, two sums over ranks each way, and what adds
  * the branches; the same FLOP. */
+/* Products of their own copy what they read and reduce its gradient each: q, k, v and up of a single
+ * block (apart, up reduces by itself what one norm gave both), q, k, v, then up of either stream. */
+static void test_copied_inputs(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "flux.1-dev");
+    const struct batch_shape shape = images();
+    static const struct {
+        enum layer_kind kind;
+        bool apart;
+        double copies, text_copies; /* of `tokens` and of the text's */
+        int64_t reductions, kept;
+    } cases[] = {
+        { LAYER_SINGLE_BLOCK, false, 4, 0, 4, 3 },
+        { LAYER_SINGLE_BLOCK, true, 4, 0, 4, 3 },
+        { LAYER_JOINT_BLOCK, false, 4, 4, 8, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tensor_split split = split_of(2, false);
+        split.block.branches_apart = cases[i].apart;
+        const int64_t layer = fixture_layer(m, cases[i].kind);
+        const double kept = layer_saved_bytes(m, layer, &shape, &split, RECOMPUTE_NONE);
+        split.block.keeps = KEEPS_COPIED_INPUTS;
+        struct operator_list forward = operators_of(m, cases[i].kind, &shape, split,
+                                                    PASS_SET_FORWARD, both),
+                             backward = operators_of(m, cases[i].kind, &shape, split,
+                                                     PASS_SET_BACKWARD, both);
+        double copied = 0, text_copied = 0;
+        int64_t reductions = 0;
+        for (int64_t k = 0; k < forward.count; k++) {
+            const struct operator_work *work = &forward.operators[k];
+            if (strcmp(work->name, "input copies") == 0) copied += work->memory_bytes;
+            if (strcmp(work->name, "text input copies") == 0) text_copied += work->memory_bytes;
+        }
+        for (int64_t k = 0; k < backward.count; k++)
+            reductions += strstr(backward.operators[k].name, "attention all-reduce") != NULL ||
+                          strstr(backward.operators[k].name, "mlp all-reduce") != NULL;
+        /* a norm reads and writes as much as one copy */
+        const struct operator_work *text_norm =
+            find_operator(&forward, "text attention norm", PASS_FORWARD);
+        const double own = find_operator(&forward, "attention norm", PASS_FORWARD)->memory_bytes,
+                     text = text_norm != NULL ? text_norm->memory_bytes : 0;
+        assert_true(fabs(copied - cases[i].copies * own) < 1);
+        assert_true(fabs(text_copied - cases[i].text_copies * text) < 1);
+        assert_int_equal(reductions, cases[i].reductions);
+        const double more = layer_saved_bytes(m, layer, &shape, &split, RECOMPUTE_NONE) - kept;
+        assert_true(fabs(more - (double)cases[i].kept * (own + text) / 2) < 1);
+        operator_list_free(&forward);
+        operator_list_free(&backward);
+    }
+    arena_destroy(arena);
+}
+
 static void test_branches_apart(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -480,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_needed),
         cmocka_unit_test(test_projected),
         cmocka_unit_test(test_branches_apart),
+        cmocka_unit_test(test_copied_inputs),
         cmocka_unit_test(test_linear_gradients),
         cmocka_unit_test(test_selective_operators),
     };

@@ -547,7 +547,8 @@ static void test_copied_inputs(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct model m = *fixture_model(arena, cases[i].model);
         struct module *module = &m.modules[MODULE_LANGUAGE];
-        if (cases[i].frozen) module->frozen = true;
+        module->frozen = cases[i].frozen;
+        m.input_gradients = true; /* of what is frozen */
         const int64_t block = fixture_layer(&m, cases[i].kind);
         const struct batch_shape shape = model_batch_shape(&m, 1, 0, 4096, 4096.0 * 4096.0);
         struct tensor_split split = { .tp = cases[i].tp,

@@ -5,6 +5,8 @@ static const char small[] = BALLAST_SOURCE_DIR "/tests/golden/input/small.json";
 static const char pack[] = BALLAST_SOURCE_DIR "/scenarios/examples/vlm-s-pack.json";
 static const char layouts[] = BALLAST_SOURCE_DIR "/scenarios/examples/internvl-6b-20b-isf.json";
 
+static const char wan[] = BALLAST_SOURCE_DIR "/scenarios/examples/wan-14b.json";
+
 static const struct {
     const char *path, *set[7];
     const char *text; /* in the only warning; NULL: none */
@@ -45,6 +47,8 @@ static const struct {
       { "layout.cp=2", "layout.dp=null", "layout.backend=megatron-lm",
         "layout.cp_kind=all-to-all" },
       NULL },
+    { wan, { "layout.cp=2", "layout.cp_kind=ring", "layout.cp_balanced=false" }, "is causal" },
+    { wan, { "layout.cp=2", "layout.cp_kind=ring" }, NULL },
     { layouts, /* what a stack chose is nobody's mistake */
       { "layout.cp=2", "layout.dp=null", "layout.tp=1", "layout.cp_heads=2",
         "layout.stack=picotron", "layout.pp=1" },
