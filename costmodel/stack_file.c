@@ -131,8 +131,9 @@ static const struct field stack_rows[] = {
     { "attention_fitted", FIELD_BOOL, AT(attention_fitted), 0, 0, "false", "",
       "calibration fits a factor on attention too", NULL },
     { "tensor_traffic", FIELD_CHOICE, AT(block.tensor_traffic), 0, 0, "\"beside\"", "",
-      "how tensor and sequence parallelism's collectives run: beside gradient matmuls, alone, copied along "
-      "the sequence besides, reduced for each projection besides, gathered for each too",
+      "how tensor and sequence parallelism's collectives run: beside gradient matmuls, alone, "
+      "copied along the sequence besides, reduced for each projection besides, gathered for each "
+      "too",
       tensor_traffic_names },
     { "casts", FIELD_CHOICE, AT(block.casts), 0, 0, "\"fused\"", "",
       "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each "

@@ -288,12 +288,13 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
             uneven += row->head_dim_qk != row->head_dim_v;
     }
     for (int64_t i = 0; i < own->nccl.count; i++) {
+        const struct nccl_row *row = &own->nccl.rows[i];
         enum operator_kind op;
-        ops += !fit_collective_op(own->nccl.rows[i].op, &op);
+        if (!(row->time_us > 0 && row->bytes > 0 && row->n_gpus > 0))
+            blank[MEASUREMENT_NCCL]++;
+        else
+            ops += !fit_collective_op(row->op, &op);
     }
-    for (int64_t i = 0; i < own->nccl.count; i++)
-        blank[MEASUREMENT_NCCL] += !(own->nccl.rows[i].time_us > 0 && own->nccl.rows[i].bytes > 0 &&
-                                     own->nccl.rows[i].n_gpus > 0);
     for (int64_t i = 0; i < own->membw.count; i++) {
         const struct membw_row *row = &own->membw.rows[i];
         if (!(row->fraction_of_peak > 0))

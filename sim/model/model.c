@@ -446,9 +446,13 @@ bool model_is_text_decoder(const struct model *model) {
            !model->modules[MODULE_LANGUAGE].bidirectional;
 }
 
-bool model_writes_text(const struct model *model) {
+bool model_attends_causally(const struct model *model) {
     const struct module *language = &model->modules[MODULE_LANGUAGE];
-    return language->layer_count > 0 && !language->bidirectional && !language->headless &&
+    return language->layer_count > 0 && !language->bidirectional;
+}
+
+bool model_writes_text(const struct model *model) {
+    return model_attends_causally(model) && !model->modules[MODULE_LANGUAGE].headless &&
            model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0;
 }
 

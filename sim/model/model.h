@@ -364,6 +364,8 @@ int64_t model_parameters(const struct model *model);
 bool model_computes_in(const struct model *model, enum precision precision);
 /* No encoder of images, no diffusion decoder, and no encoder by itself. */
 bool model_is_text_decoder(const struct model *model);
+/* Its language model's tokens see those before them alone. */
+bool model_attends_causally(const struct model *model);
 /* A decoder of text with a loss of each token, whatever stands before it: no encoder alone, no pair
  * of them, no diffusion. */
 bool model_writes_text(const struct model *model);

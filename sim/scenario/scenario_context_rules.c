@@ -41,7 +41,7 @@ static void choose_context_balance(struct reader *r) {
     const cJSON *said =
         scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_balanced"));
     if (said != NULL || s->stack == NULL || !s->stack->context_contiguous || s->layout.cp == 1 ||
-        s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL || !scenario_has_causal_attention(s))
+        s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL || !model_attends_causally(s->model))
         return;
     s->layout_fields.cp_balanced = false;
     scenario_assume(r, arena_format(s->arena,

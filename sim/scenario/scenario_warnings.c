@@ -39,11 +39,6 @@ void warn_of_idle_recipe(struct reader *r) {
     scenario_warn(r, "no module computes in fp8: training.fp8_recipe changes nothing");
 }
 
-bool scenario_has_causal_attention(const struct scenario *s) {
-    const struct module *language = &s->model->modules[MODULE_LANGUAGE];
-    return language->layer_count > 0 && !language->bidirectional;
-}
-
 /* An exchange of heads gives each rank whole sequences, and without a mask all tokens cost alike. */
 void warn_of_idle_balance(struct reader *r) {
     const struct scenario *s = r->s;
@@ -51,7 +46,7 @@ void warn_of_idle_balance(struct reader *r) {
     if (s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL)
         scenario_warn(r, "cp_kind all-to-all gives each rank whole sequences of its heads: "
                          "layout.cp_balanced false changes nothing");
-    else if (!scenario_has_causal_attention(s))
+    else if (!model_attends_causally(s->model))
         scenario_warn(r, "no attention of this model is causal: layout.cp_balanced false changes "
                          "nothing");
 }

@@ -274,8 +274,10 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
     const bool by_stack = said[0] == '\0';
     const char *kind = !by_stack ? said : row->out->stack->context_heads ? exchange : "ring";
     const bool divides = r->heads % (row->tp * row->cp) == 0;
-    const bool usual_balance =
-        measured_says_balance(r->notes) == BALANCE_UNSAID && !row->out->stack->context_contiguous;
+    const enum measured_balance balance = measured_says_balance(r->notes);
+    const bool contiguous = balance == BALANCE_UNSAID ? row->out->stack->context_contiguous
+                                                      : balance == BALANCE_UNEQUAL;
+    const bool usual_balance = balance == BALANCE_UNSAID && !contiguous;
     if (strcmp(kind, exchange) == 0 && !divides) {
         measured_row_note(row,
                           "cp: by a ring, not by heads as %s: tp %ld x cp %ld do not divide "
@@ -292,11 +294,8 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
     if (strcmp(kind, exchange) == 0) return;
-    const enum measured_balance balance = measured_says_balance(r->notes);
-    const bool contiguous = balance == BALANCE_UNSAID ? row->out->stack->context_contiguous
-                                                      : balance == BALANCE_UNEQUAL;
     cJSON_AddBoolToObject(layout, "cp_balanced", !contiguous);
-    if (balance == BALANCE_UNSAID && !contiguous) return; /* said with the ring */
+    if (usual_balance) return; /* said with the ring */
     measured_row_note(row, "cp: %s, as %s",
                       contiguous ? "in contiguous shards, unbalanced" : "balanced",
                       balance == BALANCE_UNSAID ? row->out->stack->name : "the row says");

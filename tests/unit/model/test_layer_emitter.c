@@ -1,5 +1,8 @@
-/* test_layer_emitter.c - shapes, bytes, precision and casts of single operators. */
+/* test_layer_emitter.c - shapes, bytes, precision and casts of single operators, and what a stack
+ * runs around a block's column-parallel products. */
 #include "tests/unit/model/operators_fixture.h"
+
+#include <math.h>
 
 /* ---- shapes and bytes of single operators ---- */
 
@@ -426,6 +429,129 @@ static void test_casts_of_recipes(void **state) {
     arena_destroy(arena);
 }
 
+/* ---- collectives and copies around column-parallel products ---- */
+
+/* A block under the other ways of tensor parallelism, forward and backward, and the head. */
+static const struct {
+    enum stack_tensor_traffic traffic;
+    bool whole_logits;
+    enum layer_kind kind;
+    enum pass_set set;
+    const char *want;
+} traffic_cases[] = {
+    { TENSOR_ALONE, false, LAYER_LANGUAGE_BLOCK, PASS_SET_BACKWARD,
+      "mlp gradient all-gather b, down i, down w, activation b, up i, mlp reduce-scatter b, up w, "
+      "mlp norm b, mlp residual gradient b, attention gradient all-gather b, proj i, proj w, "
+      "attention b, rotary b, qkv i, attention reduce-scatter b, qkv w, attention norm b, "
+      "attention residual gradient b" },
+    { TENSOR_COPIED, false, LAYER_LANGUAGE_BLOCK, PASS_SET_FORWARD,
+      "attention norm f, attention all-gather f, sequence copies f, qkv f, rotary f, attention f, "
+      "proj f, attention reduce-scatter f, sequence copies f, attention residual f, "
+      "mlp norm f, mlp all-gather f, sequence copies f, up f, activation f, down f, "
+      "mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_EACH, false, LAYER_LANGUAGE_BLOCK, PASS_SET_FORWARD,
+      "attention norm f, attention all-gather f, attention all-gather f, attention all-gather f, "
+      "sequence copies f, qkv f, rotary f, attention f, proj f, attention reduce-scatter f, "
+      "sequence copies f, attention residual f, "
+      "mlp norm f, mlp all-gather f, mlp all-gather f, sequence copies f, up f, activation f, "
+      "down f, mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_MERGED, false, LAYER_LANGUAGE_BLOCK, PASS_SET_FORWARD,
+      "attention norm f, attention all-gather f, sequence copies f, qkv f, rotary f, attention f, "
+      "proj f, attention reduce-scatter f, sequence copies f, attention residual f, "
+      "mlp norm f, mlp all-gather f, sequence copies f, up f, activation f, down f, "
+      "mlp reduce-scatter f, sequence copies f, mlp residual f" },
+    { TENSOR_MERGED, false, LAYER_LANGUAGE_BLOCK, PASS_SET_BACKWARD,
+      "mlp gradient all-gather b, sequence copies b, down i, down w, activation b, up i, "
+      "mlp reduce-scatter b, mlp reduce-scatter b, sequence copies b, up w, "
+      "mlp norm b, mlp residual gradient b, attention gradient all-gather b, sequence copies b, "
+      "proj i, proj w, attention b, rotary b, qkv i, attention reduce-scatter b, "
+      "attention reduce-scatter b, attention reduce-scatter b, sequence copies b, qkv w, "
+      "attention norm b, attention residual gradient b" },
+    { TENSOR_ALONE, true, LAYER_HEAD, PASS_SET_FORWARD,
+      "final norm f, head all-gather f, logits f, logits all-gather f, loss f" },
+};
+
+static void test_tensor_traffic(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    char text[4096];
+    for (size_t i = 0; i < sizeof traffic_cases / sizeof traffic_cases[0]; i++) {
+        struct batch_shape shape = fixture_group(m);
+        struct tensor_split split = split_of(4, true);
+        split.block.tensor_traffic = traffic_cases[i].traffic;
+        split.block.whole_logits = traffic_cases[i].whole_logits;
+        struct operator_list list =
+            operators_of(m, traffic_cases[i].kind, &shape, split, traffic_cases[i].set,
+                         (struct gradient_need){ true, true });
+        sequence_of(&list, text, sizeof text);
+        assert_string_equal(text, traffic_cases[i].want);
+        operator_list_free(&list);
+    }
+    /* A copy reads and writes the gathered activation once for each collective beside it. */
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = split_of(4, true);
+    split.block.tensor_traffic = TENSOR_EACH;
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD,
+                     (struct gradient_need){ true, true });
+    const struct operator_work *gather = find_operator(&list, "attention all-gather", PASS_FORWARD),
+                               *copies = find_operator(&list, "sequence copies", PASS_FORWARD);
+    assert_true(fabs(copies->memory_bytes - 3 * 2 * gather->network_bytes) < 1);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* Without sequence parallelism a stack whose q, k, v, gate and up are layers of their own reduces the
+ * gradient of their input for each (picotron); PaddlePaddle's copy the input besides. */
+static void test_reductions_of_each(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    static const char backward[] =
+        "down i, down w, activation b, up i, mlp all-reduce b, mlp all-reduce b, up w, mlp norm b, "
+        "mlp residual gradient b, proj i, proj w, attention b, rotary b, qkv i, "
+        "attention all-reduce b, attention all-reduce b, attention all-reduce b, qkv w, "
+        "attention norm b, attention residual gradient b";
+    static const struct {
+        enum stack_tensor_traffic traffic;
+        unsigned keeps;
+        enum pass_set set;
+        const char *want;
+    } cases[] = {
+        { TENSOR_MERGED, 0, PASS_SET_BACKWARD, backward },
+        { TENSOR_EACH, 0, PASS_SET_BACKWARD, backward },
+        { TENSOR_ALONE, KEEPS_COPIED_INPUTS, PASS_SET_BACKWARD, backward },
+        { TENSOR_ALONE, KEEPS_COPIED_INPUTS, PASS_SET_FORWARD,
+          "attention norm f, input copies f, qkv f, rotary f, attention f, proj f, "
+          "attention all-reduce f, attention residual f, mlp norm f, input copies f, up f, "
+          "activation f, down f, mlp all-reduce f, mlp residual f" },
+    };
+    struct batch_shape shape = fixture_group(m);
+    struct tensor_split split = split_of(4, false);
+    char text[4096];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        split.block.tensor_traffic = cases[i].traffic;
+        split.block.keeps = cases[i].keeps;
+        struct operator_list list =
+            operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, cases[i].set, both);
+        sequence_of(&list, text, sizeof text);
+        assert_string_equal(text, cases[i].want);
+        operator_list_free(&list);
+    }
+    /* Read and written for q, k and v, then for gate and up; the last case is still set. */
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD, both);
+    const double bytes = find_operator(&list, "mlp all-reduce", PASS_FORWARD)->network_bytes;
+    double copied = 0;
+    for (int64_t i = 0; i < list.count; i++)
+        if (strcmp(list.operators[i].name, "input copies") == 0)
+            copied += list.operators[i].memory_bytes;
+    assert_true(fabs(copied - (3 + 2) * 2 * bytes) < 1);
+    operator_list_free(&list);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operators),
@@ -435,6 +561,8 @@ int main(void) {
         cmocka_unit_test(test_casts),
         cmocka_unit_test(test_who_casts),
         cmocka_unit_test(test_casts_of_recipes),
+        cmocka_unit_test(test_tensor_traffic),
+        cmocka_unit_test(test_reductions_of_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
