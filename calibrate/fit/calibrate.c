@@ -406,7 +406,8 @@ static cJSON *streaming_part(struct calibrate_job *job) {
             job->arena,
             "streams of %s (RRZE-HPC/gpu-benches, BabelStream on Azure), " STREAM_NORM_SOURCE,
             plan->stream_gpu);
-        calibrate_add_line(job->report, NULL, &fit.residual, "streaming %s", plan->stream_gpu);
+        calibrate_add_line(job->report, NULL, &fit.stream_residual, "streams %s", plan->stream_gpu);
+        calibrate_add_line(job->report, NULL, &fit.norm_residual, "norms %s", STREAM_NORM_GPU);
         band_factor = plan->band_factor;
     }
     calibrate_own_unused(job, MEASUREMENT_MEMBW, "stream-scale, stream-triad or residual add");
@@ -563,6 +564,18 @@ void calibrate_add_note(struct calibrate_report *report, struct arena *arena, co
     report->notes[report->note_count++] = arena_text(arena, text);
 }
 
+/* `unused_notes`: so many say which tables did not suffice; those behind them say why rows of them
+ * were not taken. */
+static bool nothing_fitted(struct calibrate_job *job, int64_t unused_notes) {
+    const struct calibrate_report *report = job->report;
+    const char *tables = report->notes[0];
+    for (int64_t i = 1; i < unused_notes; i++)
+        tables = arena_format(job->arena, "%s; %s", tables, report->notes[i]);
+    error_set(job->err, "nothing was fitted: %s", tables);
+    return unused_notes < report->note_count &&
+           error_hint(job->err, "%s", report->notes[unused_notes]);
+}
+
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                            const char *gpu, const struct calibrate_peaks *peaks,
                            cJSON *profile_curves_out, struct calibrate_report *report,
@@ -597,8 +610,9 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
     if (own.any) {
         const char *note = calibrate_own_note(&job);
         report->own = note != plan->note;
-        if (!report->own) return error_set(err, "nothing was fitted: %s", report->notes[0]);
+        const int64_t unused_notes = report->note_count;
         calibrate_own_left_out(&job, measured_dir);
+        if (!report->own) return nothing_fitted(&job, unused_notes);
         cJSON_ReplaceItemInObjectCaseSensitive(profile_curves_out, "note",
                                                cJSON_CreateString(note));
         if (report->own_used[MEASUREMENT_GEMM])

@@ -58,7 +58,7 @@ void calibrate_own_unused(struct calibrate_job *job, enum measurement_format tab
 /* ---- which rows ---- */
 
 static bool whole_matmul(const struct gemm_row *row) {
-    return row->time_us > 0 && row->m > 0 && row->n > 0 && row->k > 0;
+    return row->dtype[0] != '\0' && row->time_us > 0 && row->m > 0 && row->n > 0 && row->k > 0;
 }
 
 bool calibrate_own_takes_matmul(const struct gemm_row *row) {
@@ -68,9 +68,9 @@ bool calibrate_own_takes_matmul(const struct gemm_row *row) {
 }
 
 bool calibrate_own_whole_attention(const struct attention_row *row) {
-    return row->time_us > 0 && row->batch > 0 && row->seqlen > 0 && row->heads_q > 0 &&
-           row->heads_kv > 0 && row->heads_q % row->heads_kv == 0 && row->head_dim_qk > 0 &&
-           row->head_dim_v > 0;
+    return row->dtype[0] != '\0' && row->time_us > 0 && row->batch > 0 && row->seqlen > 0 &&
+           row->heads_q > 0 && row->heads_kv > 0 && row->heads_q % row->heads_kv == 0 &&
+           row->head_dim_qk > 0 && row->head_dim_v > 0;
 }
 
 bool calibrate_is_of_rule(const struct attention_row *row, const struct attention_rule *rule) {
@@ -163,8 +163,10 @@ const char *calibrate_own_streams(struct calibrate_job *job, struct streaming_fi
                                            own->gpu,     norms->rows,
                                            norms->count, own_norms ? own->gpu : STREAM_NORM_GPU };
     if (!fit_streaming(&from, job->arena, fit, NULL)) return NULL;
-    calibrate_add_line(job->report, NULL, &fit->residual, "streaming %s", own->gpu);
+    calibrate_add_line(job->report, NULL, &fit->stream_residual, "streams %s", own->gpu);
     mark_own(job, MEASUREMENT_MEMBW);
+    calibrate_add_line(job->report, NULL, &fit->norm_residual, "norms %s", from.norm_gpu);
+    if (own_norms) mark_own(job, MEASUREMENT_MEMBW);
     const char *mix = mix_text(job->arena, names, count);
     const char *streams = own_tables_source(
         job->arena, own, MEASUREMENT_MEMBW, count,
@@ -309,13 +311,14 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
         note_hidden(job, &job->own->files[f]);
     }
     note_scatter(job);
-    left_out(job, MEASUREMENT_GEMM, blank[MEASUREMENT_GEMM], "m, n, k or time_us is blank or 0");
+    left_out(job, MEASUREMENT_GEMM, blank[MEASUREMENT_GEMM],
+             "dtype, m, n, k or time_us is blank or 0");
     left_out(job, MEASUREMENT_GEMM, low,
              "not bf16; fp8 and fp4 are bf16's curve at the shipped ceilings");
     left_out(job, MEASUREMENT_GEMM, layouts,
              "not the forward layout; the backward is the forward times the shipped factor");
     left_out(job, MEASUREMENT_ATTENTION, blank[MEASUREMENT_ATTENTION],
-             "a size or time_us is blank or 0, or heads_kv does not divide heads_q");
+             "dtype, a size or time_us is blank or 0, or heads_kv does not divide heads_q");
     left_out(job, MEASUREMENT_ATTENTION, low_attention, "not bf16");
     left_out(job, MEASUREMENT_ATTENTION, directions, "neither forward nor backward");
     left_out(job, MEASUREMENT_ATTENTION, uneven, "head sizes of keys and values differ");

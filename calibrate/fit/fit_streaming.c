@@ -65,8 +65,13 @@ bool fit_streaming(const struct streaming_source *from, struct arena *arena,
     if (!(out->elementwise > 0) || !(out->norm_forward > 0) || !(out->norm_backward > 0))
         return error_set(err, "no bandwidth measurements of '%s' (norms: '%s')", from->gpu,
                          from->norm_gpu);
-    int64_t n = add_errors(from->rows, from->count, from->gpu, false, out, scratch);
-    n += add_errors(from->norm_rows, from->norm_count, from->norm_gpu, true, out, scratch + n);
-    out->residual = error_summary_of(scratch, n);
+    const int64_t n = add_errors(from->rows, from->count, from->gpu, false, out, scratch);
+    const int64_t norms =
+        add_errors(from->norm_rows, from->norm_count, from->norm_gpu, true, out, scratch + n);
+    out->residual = error_summary_of(scratch, n + norms);
+    add_errors(from->rows, from->count, from->gpu, false, out, scratch);
+    out->stream_residual = error_summary_of(scratch, n);
+    add_errors(from->norm_rows, from->norm_count, from->norm_gpu, true, out, scratch);
+    out->norm_residual = error_summary_of(scratch, norms);
     return true;
 }

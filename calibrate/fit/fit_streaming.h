@@ -7,7 +7,8 @@
 
 struct streaming_fit {
     double norm_forward, norm_backward, elementwise; /* fractions of HBM bandwidth */
-    struct error_summary residual;                   /* of single training kernels about them */
+    /* of single training kernels about them: all, and apart where their rows differ in origin */
+    struct error_summary residual, stream_residual, norm_residual;
 };
 
 struct streaming_source {

@@ -427,10 +427,13 @@ static bool has_wrong_unit(const struct calibrate_check *check) {
            (2 * slow > check->priced_count || 2 * fast > check->priced_count);
 }
 
-static const char *doubt_of(const struct calibrate_check *check) {
-    return check->priced_count == 0
-               ? "no row could be laid beside a price"
-               : "most rows are ten times off their price or more: time_us is in microseconds";
+/* `profile`: the one that was asked for; NULL: each row's own. */
+static const char *doubt_of(const struct calibrate_check *check, const char *profile) {
+    if (check->priced_count == 0) return "no row could be laid beside a price";
+    return profile != NULL ? "most rows are ten times off their price or more: time_us is in "
+                             "microseconds, and --profile is the GPU that was measured"
+                           : "most rows are ten times off their price or more: time_us is in "
+                             "microseconds";
 }
 
 static const char *priced_by(struct arena *arena, const struct calibrate_group *g) {
@@ -443,7 +446,7 @@ static int wider(int width, const char *text) {
 }
 
 static void print_check(struct arena *arena, const struct calibrate_check *check,
-                        const char *path) {
+                        const char *profile, const char *path) {
     int width = 34, name_width = 26, gpu_width = 15;
     for (int64_t i = 0; i < check->group_count; i++) {
         const struct calibrate_group *g = &check->groups[i];
@@ -467,12 +470,8 @@ static void print_check(struct arena *arena, const struct calibrate_check *check
     for (int64_t i = 0; i < check->skip_count; i++)
         printf("  %lld row%s left out: %s\n", (long long)check->skips[i].row_count,
                check->skips[i].row_count == 1 ? "" : "s", check->skips[i].reason);
-    if (check->priced_count == 0 || has_wrong_unit(check)) printf("  %s\n", doubt_of(check));
-}
-
-static const char *doubt_text(struct arena *arena, const struct calibrate_check *check,
-                              const char *path) {
-    return arena_format(arena, "%s: %s", path, doubt_of(check));
+    if (check->priced_count == 0 || has_wrong_unit(check))
+        printf("  %s\n", doubt_of(check, profile));
 }
 
 /* A table of the bench without prices: a check of a whole folder goes on. */
@@ -554,11 +553,12 @@ static int check(struct cli *cli, const struct calibrate_cli_options *o) {
         checked_count++;
         if (result.priced_count == 0 || has_wrong_unit(&result))
             cJSON_AddItemToArray(warnings,
-                                 cJSON_CreateString(doubt_text(cli->arena, &result, path)));
+                                 cJSON_CreateString(arena_format(cli->arena, "%s: %s", path,
+                                                                 doubt_of(&result, o->profile))));
         if (cli->common.json)
             add_check(&result, path, groups, skips);
         else
-            print_check(cli->arena, &result, path);
+            print_check(cli->arena, &result, o->profile, path);
     }
     if (cli->common.json)
         cli_print_json(object);

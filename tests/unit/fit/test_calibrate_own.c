@@ -32,7 +32,7 @@
 /* A table `file` of a fit for H20: the curves, or the error, or a note, hold `want`. */
 static const struct {
     const char *file, *text;
-    enum { IN_CURVES, IN_ERROR, IN_NOTES } where;
+    enum { IN_CURVES, IN_ERROR, IN_NOTES, IN_LINES } where;
     const char *want;
 } cases[] = {
     { "nccl",
@@ -79,10 +79,14 @@ static const struct {
       "holds H20 (1 row), no GPU (1 row): only those of H20 are taken" },
     { "attention", ATTENTION SIX_FORWARD, IN_CURVES, "6 rows of H20 (fa3) in " },
     { "attention", ATTENTION SIX_FORWARD FORWARD("4096", "", "1400"), IN_NOTES,
-      "1 row of H20 not taken: a size or time_us is blank or 0" },
+      "1 row of H20 not taken: dtype, a size or time_us is blank or 0" },
     { "attention", ATTENTION FORWARD("4096", "8", "1.4"), IN_ERROR,
       "an attention of 1 x 4096 tokens with 32 heads of 128 in 1.4 us is " },
     { "gemm", GEMM "H20,fp8,4096,4096,4096,1,torch,mine\n", IN_ERROR, "nothing was fitted: " },
+    { "gemm", GEMM "H20,,4096,4096,4096,1,torch,mine\n", IN_ERROR,
+      "1 row of H20 not taken: dtype, m, n, k or time_us is blank or 0" },
+    { "membw", MEMBW STREAM("a") STREAM("a"), IN_LINES, "streams H20: 2 of " },
+    { "membw", MEMBW STREAM("a") STREAM("a"), IN_LINES, "norms H200-SXM: 31 of shipped" },
 };
 
 static void run_case(struct arena *arena, const char *mine, size_t i) {
@@ -102,8 +106,13 @@ static void run_case(struct arena *arena, const char *mine, size_t i) {
     const char *notes = "";
     for (int64_t n = 0; n < report->note_count; n++)
         notes = arena_format(arena, "%s%s\n", notes, report->notes[n]);
+    const char *lines = "";
+    for (int64_t n = 0; n < report->line_count; n++)
+        lines = arena_format(arena, "%s%s: %lld of %s\n", lines, report->lines[n].what,
+                             (long long)report->lines[n].held_out.count, report->lines[n].from);
     const char *got = cases[i].where == IN_ERROR   ? err.text
                       : cases[i].where == IN_NOTES ? notes
+                      : cases[i].where == IN_LINES ? lines
                                                    : text;
     if (ok != (cases[i].where != IN_ERROR) || !strstr(got, cases[i].want))
         fail_msg("case %ld, %s: no \"%s\" in \"%.600s\" (%s)", (long)i, cases[i].file,
