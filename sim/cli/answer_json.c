@@ -113,6 +113,8 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     for (int class = 0; class < REPLAY_CLASS_COUNT; class ++)
         cJSON_AddNumberToObject(breakdown, replay_class_name((enum replay_class) class),
                                 r->classes_s[class] * 1e3);
+    cJSON_AddNumberToObject(o, "loading_slowest_rank_ms", r->loading_mean_s * 1e3);
+    cJSON_AddNumberToObject(o, "late_loading_steps", (double)r->late_loading_count);
     const char *needed = launch_needs_code(e->job, arena);
     if (needed != NULL)
         cJSON_AddStringToObject(o, "needs_code", needed);

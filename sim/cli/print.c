@@ -44,6 +44,22 @@ static void print_planner(const struct replay *r) {
             100 * r->left_ranks_fraction);
 }
 
+static void print_loading(const struct execution *e) {
+    const struct replay *r = e->replay;
+    if (!(r->loading_mean_s > 0)) return;
+    const struct scenario_what_if *w = &e->scenario->what_if;
+    printf(
+        "  loading     a mean step's samples take %.3g s on the %ld worker%s of the slowest rank, ",
+        r->loading_mean_s, (long)w->data_loading_workers, w->data_loading_workers == 1 ? "" : "s");
+    if (!w->data_loading_overlaps)
+        puts("which each rank waits for");
+    else if (r->late_loading_count == 0)
+        puts("hidden behind the step before");
+    else
+        printf("longer than %ld of %ld steps\n", (long)r->late_loading_count,
+               (long)r->iteration_count);
+}
+
 static void print_counts(const int64_t *counts, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         printf("%s%ld", i > 0 ? " " : "", (long)counts[i]);
@@ -121,7 +137,7 @@ static void print_throughput(const struct execution *e) {
     const bool clips = e->job->dataset->clip_ms != NULL &&
                        e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     printf("  throughput  %.4g %s/s", (double)r->samples / seconds,
-           !clips                   ? "samples"
+           !clips                  ? "samples"
            : e->job->single_frames ? "images"
                                    : "clips");
     const bool reads = e->scenario->model->modules[MODULE_LANGUAGE].layer_count > 0;
@@ -224,6 +240,7 @@ static void print_head(const struct execution *e) {
            r->hfu_fraction * 100, half ? "" : " of the peak in ",
            half ? "" : precision_name(r->mfu_precision));
     print_planner(r);
+    print_loading(e);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
     printf(
         "  memory      %s: stage %ld peaks at %.1f of %.1f GiB, the largest part %s (%.1f GiB)\n",

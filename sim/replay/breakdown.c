@@ -85,7 +85,7 @@ bool replay_break_down(const struct job *job, struct replay *replay,
                        const struct iteration_sums *sums, int64_t update_ns, struct error *err) {
     int64_t stages = replay->stage_count, dp = job->batches.rank_count, n = replay->iteration_count;
     double class_ns[TIME_CLASS_COUNT] = { 0 }, idle_ns = 0, wait_ns = 0, data_ns = 0;
-    double loading = 0, late = 0; /* ns */
+    double loading = 0, late = 0, slowest = 0; /* ns */
     for (int64_t i = 0; i < n; i++) {
         for (int class = 0; class < TIME_CLASS_COUNT; class ++)
             class_ns[class] += sums[i].class_ns[class];
@@ -93,9 +93,12 @@ bool replay_break_down(const struct job *job, struct replay *replay,
         wait_ns += (double)sums[i].rank_wait_ns;
         loading += (double)sums[i].loading_ns;
         late += (double)sums[i].late_loading_ns;
+        slowest += (double)sums[i].slowest_loading_ns;
+        replay->late_loading_count += sums[i].late_loading_ns > 0;
         data_ns += (double)(replay->iterations[i].step_time_ns - update_ns -
                             replay->iterations[i].slowest_rank_ns - sums[i].late_loading_ns);
     }
+    replay->loading_mean_s = slowest / ((double)n * NS_PER_S);
     double gpus = (double)(stages * dp), scale = 1 / (gpus * (double)n * NS_PER_S);
     double *c = replay->classes_s;
     c[REPLAY_COMPUTE] = class_ns[TIME_COMPUTE] * scale;

@@ -16,6 +16,7 @@ struct iteration_sums {
     double model_flop, recompute_flop;
     int64_t pipeline_idle_ns, rank_wait_ns;
     int64_t loading_ns, late_loading_ns; /* of all ranks, before them; of the step, after them */
+    int64_t slowest_loading_ns;          /* of the rank whose samples take longest, hidden or not */
     int64_t left_ranks;                  /* not searched to the end */
     bool timed;                          /* a budget of wall time ended a search */
 };

@@ -194,12 +194,18 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
 /* Of one rank in an iteration. */
 static int64_t loading_ns(const struct job *job, const struct batch_shape *shapes, int64_t count) {
     const struct scenario_what_if *w = &job->scenario->what_if;
-    if (w->data_loading_ms_per_sample == 0) return 0;
-    int64_t samples = 0;
-    for (int64_t i = 0; i < count; i++)
+    if (w->data_loading_ms_per_sample == 0 && w->data_loading_ms_per_megapixel == 0) return 0;
+    const struct module *vision = &job->scenario->model->modules[MODULE_VISION];
+    int64_t samples = 0, patches = 0;
+    for (int64_t i = 0; i < count; i++) {
         samples += shapes[i].samples;
-    return ns_from_seconds((double)samples * w->data_loading_ms_per_sample * 1e-3 /
-                           (double)w->data_loading_workers);
+        patches += shapes[i].vision_tokens - shapes[i].vision_tiles * module_extra_tokens(vision);
+    }
+    const double megapixels =
+        1e-6 * (double)patches * (double)(vision->patch_size * vision->patch_size);
+    const double ms = (double)samples * w->data_loading_ms_per_sample +
+                      megapixels * w->data_loading_ms_per_megapixel;
+    return ns_from_seconds(ms * 1e-3 / (double)w->data_loading_workers);
 }
 
 /* Where a thread runs the ranks of an iteration. */
@@ -328,6 +334,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     }
     if (reduced < out->slowest_rank_ns) reduced = out->slowest_rank_ns;
     out->step_time_ns = reduced + loop->update_ns;
+    sums->slowest_loading_ns = latest_load;
     /* Beside this step the next one's samples are loaded; it cannot begin without them. */
     if (!loads_first && latest_load > out->step_time_ns) {
         sums->late_loading_ns = latest_load - out->step_time_ns;

@@ -102,7 +102,7 @@ struct scenario_what_if {
     double straggler_fraction, straggler_factor;
     double nic_factor, slow_link_factor;
     int64_t slow_link_stage;
-    double data_loading_ms_per_sample;
+    double data_loading_ms_per_sample, data_loading_ms_per_megapixel;
     int64_t data_loading_workers;
     bool data_loading_overlaps;
     double gpu_mtbf_hours, checkpoint_interval_min, checkpoint_s, restart_min;

@@ -27,6 +27,10 @@ static void odd_vocabulary_assumption(struct reader *r) {
                                     s->stack->name, (long)language->vocabulary));
 }
 
+static bool loads(const struct scenario_what_if *w) {
+    return w->data_loading_ms_per_sample > 0 || w->data_loading_ms_per_megapixel > 0;
+}
+
 /* Settings of section what_if that wait for another one. */
 static void what_if_without_effect(struct reader *r) {
     const struct scenario_what_if *w = &r->s->what_if;
@@ -43,9 +47,11 @@ static void what_if_without_effect(struct reader *r) {
           "no rank straggles: what_if.straggler_factor is 1, whatever straggler_fraction says" },
         { w->slow_link_stage != 0, w->slow_link_factor != 1,
           "no link is slow: what_if.slow_link_factor is 1, whatever slow_link_stage names" },
-        { w->data_loading_workers != 1 || !w->data_loading_overlaps,
-          w->data_loading_ms_per_sample > 0,
-          "loading takes no time: what_if.data_loading_ms_per_sample is 0" },
+        { w->data_loading_workers != 1 || !w->data_loading_overlaps, loads(w),
+          "loading takes no time: what_if.data_loading_ms_per_sample and _ms_per_megapixel are 0" },
+        { w->data_loading_ms_per_megapixel > 0, r->s->model->modules[MODULE_VISION].layer_count > 0,
+          "no image is loaded: the model has no vision encoder "
+          "(what_if.data_loading_ms_per_megapixel)" },
         { !isnan(w->checkpoint_interval_min) || w->checkpoint_s != CHECKPOINT_S ||
               w->restart_min != RESTART_MIN,
           fails, "no checkpoints and no restarts: what_if.gpu_mtbf_hours is not given" },
@@ -59,7 +65,7 @@ static void what_if_assumptions(struct reader *r) {
     struct scenario *s = r->s;
     const struct scenario_what_if *w = &s->what_if;
     const cJSON *section = r->top.what_if;
-    if (w->data_loading_ms_per_sample > 0) {
+    if (loads(w)) {
         if (!is_given(section, "data_loading_workers"))
             scenario_assume(r,
                             arena_format(s->arena,
@@ -265,12 +271,11 @@ void standing_assumptions(struct reader *r) {
         scenario_assume(r, "the model is an encoder by itself: no head, no loss and no tower of "
                            "text is in its step");
     band_assumption(r);
-    bool loads = s->what_if.data_loading_ms_per_sample > 0,
-         fails = !isnan(s->what_if.gpu_mtbf_hours);
+    const bool fails = !isnan(s->what_if.gpu_mtbf_hours);
     scenario_assume(
         r, arena_format(s->arena,
                         "not modelled: %s%sevaluation, %sstalls of the host beside launches, "
                         "allocator stalls",
-                        loads ? "" : "data loading, ", fails ? "" : "checkpoints, ",
+                        loads(&s->what_if) ? "" : "data loading, ", fails ? "" : "checkpoints, ",
                         fails ? "" : "failures, "));
 }

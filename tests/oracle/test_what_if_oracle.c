@@ -247,9 +247,18 @@ static void test_data_loading(void **state) {
     struct answer beside = WITH("what_if.data_loading_ms_per_sample=0.001");
     struct answer before =
         WITH("what_if.data_loading_ms_per_sample=50", "what_if.data_loading_overlaps=false");
+    /* a tile is a square of the encoder's image size */
+    struct answer images =
+        WITH("what_if.data_loading_ms_per_sample=3", "what_if.data_loading_ms_per_megapixel=1000",
+             "what_if.data_loading_workers=2", "what_if.data_loading_overlaps=false");
+    const struct module *vision = &base.scenario->model->modules[MODULE_VISION];
+    const double tile_s = 1e-6 * (double)(vision->image_size * vision->image_size);
+    double tiles = 0, slowest_s = 0;
     assert_int_equal(ranks, 2);
     for (int64_t i = 0; i < base.replay->iteration_count; i++) {
         int64_t step = base.replay->iterations[i].step_time_ns;
+        tiles += (double)base.replay->iterations[i].vision_tiles;
+        slowest_s += 1e-9 * (double)(images.replay->iterations[i].step_time_ns - step);
         assert_int_equal(late.replay->iterations[i].step_time_ns, (int64_t)(8 * 50 * NS_PER_S));
         assert_int_equal(beside.replay->iterations[i].step_time_ns, step);
         assert_int_equal(before.replay->iterations[i].step_time_ns,
@@ -258,10 +267,16 @@ static void test_data_loading(void **state) {
     assert_true(near(before.replay->classes_s[REPLAY_LOADING], 0.4, 1e-9));
     assert_true(
         near(late.replay->classes_s[REPLAY_LOADING], 400 - base.replay->step_time_mean_s, 1e-9));
+    const double steps = (double)base.replay->iteration_count;
+    const double mean_s = (8 * 0.003 + tiles / (double)ranks / steps * tile_s) / 2;
+    assert_true(tiles > 0);
+    assert_true(near(images.replay->classes_s[REPLAY_LOADING], mean_s, 1e-6));
+    assert_true(slowest_s / steps > 0.9 * mean_s);
     forget(&base);
     forget(&late);
     forget(&beside);
     forget(&before);
+    forget(&images);
 }
 
 static void test_a_slower_network_is_a_network_of_less_bandwidth(void **state) {

@@ -338,6 +338,11 @@ static void test_assumptions(void **state) {
           "the next step's samples are loaded beside compute (what_if.data_loading_overlaps not "
           "given)",
           true },
+        { "loading of images alone",
+          { "what_if.data_loading_ms_per_megapixel=12" },
+          "samples are loaded by 1 worker of each data-parallel rank "
+          "(what_if.data_loading_workers not given)",
+          true },
         { "no loading",
           { "what_if.data_loading_workers=8" },
           "the next step's samples are loaded beside compute (what_if.data_loading_overlaps not "
