@@ -430,6 +430,22 @@ static const struct plan plans[] = {
       PCIE_COLLECTIVES,
       .link_ratio = PCIE5_OVER_PCIE4,
       .band_factor = 2.5 },
+    { .gpu = "h200-141g-nvl",
+      .derived = true,
+      .note = "fractions of H100-SXM5-80GB on this part's peaks, attention by the cube root of "
+              "power; collectives of A100 PCIe at twice the speed, as PCIe 5 is: the bridges of "
+              "two or four cards are not priced",
+      H100_FRACTIONS,
+      .settled_efficiency = 0.83,
+      .fp8_settled_efficiency = 0.81,
+      .settled_source = "H100 SXM's 771 TFLOP/s times power (600 W) to 2/3; fp8 to 0.3; isolated "
+                        "matmuls of H200 NVL reach 764 and 812 TFLOP/s, of data that is not stated",
+      /* 989 / 835 slower peak, (700 / 600 W) to 1/3 */
+      .attention_forward_time = 0.89,
+      .attention_backward_time = 0.89,
+      PCIE_COLLECTIVES,
+      .link_ratio = PCIE5_OVER_PCIE4,
+      .band_factor = 2 },
     { .gpu = "gh200-96g",
       .derived = true,
       .note =

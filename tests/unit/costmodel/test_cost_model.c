@@ -447,7 +447,7 @@ static const char *const gpus[] = {
     "h800-80g-sxm",  "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm",      "h100-96g-sxm",
     "v100-32g-sxm",  "l40s-48g-pcie", "gb200-186g-nvl72", "b200-180g-sxm-slow", "a100-40g-pcie",
     "h100-80g-pcie", "h100-94g-nvl",  "gh200-96g",        "h20-141g",           "h100-64g-sxm",
-    "a100-64g-sxm",
+    "a100-64g-sxm",  "h200-141g-nvl",
 };
 enum { GPU_COUNT = sizeof gpus / sizeof gpus[0] };
 
@@ -527,6 +527,7 @@ static void test_settled_efficiency(void **state) {
         /* 489 TFLOP/s at its best on H100 NVL, taken times 0.95 (mag-/gpu_benchmark) */
         { "h100-80g-pcie", PRECISION_BF16, 0.56, 0.62 }, /* 430 to 443 (S28, S26) */
         { "h100-94g-nvl", PRECISION_BF16, 0.54, 0.62 },
+        { "h200-141g-nvl", PRECISION_BF16, 0.72, 0.84 },
         /* between H100 at 500 W and at 700 W */
         { "gh200-96g", PRECISION_BF16, 0.61, 0.70 },
         { "a100-40g-pcie", PRECISION_BF16, 0.63, 0.70 }, /* 198 to 215 of 312 (S26) */
