@@ -2,7 +2,8 @@
  *
  * "deepspeed-2021" leaves open whose model it was, "gpt-mine" everything. What the notes and the
  * layout say besides is put in the words that stacks have ("transformers ddp 2021"), for
- * stack_find(). Of models that write text, as the runs are that it was tried on.
+ * stack_find(). Of models that write text, as the runs are that it was tried on, and where the name
+ * says PyTorch or Transformers of encoders.
  */
 #include <ctype.h>
 #include <string.h>
@@ -159,6 +160,13 @@ static bool weights_are_bf16(const struct told *told) {
     return names(told, "bf16") || measured_says_bf16_weights(told->notes);
 }
 
+/* Not "no autocast". */
+static bool autocasts(const struct told *told) {
+    return names(told, "autocast") || names(told, "amp") ||
+           measured_says_framework(told->notes, "autocast") ||
+           measured_says_framework(told->notes, "amp");
+}
+
 /* Only its loss, not its norms and gates. */
 static bool only_loss(const struct told *told) {
     static const char *const words[] = { "fused head and cross entropy", "fused loss", NULL };
@@ -172,6 +180,9 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
         return liger && only_loss(told) ? "compile liger loss"
                : bf16                   ? "transformers bf16 compile"
                                         : "transformers compile";
+    if (liger && !bf16 && strcmp(engine(told, zero_stage), "deepspeed") == 0 &&
+        said_engine(told) != NULL)
+        return "transformers deepspeed liger";
     if (liger && !bf16)
         return only_loss(told) ? "transformers ddp liger loss" : "transformers liger";
     if (bf16) return liger ? "transformers-bf16-liger" : "transformers-bf16";
@@ -189,6 +200,8 @@ static const char *of_pytorch(const struct told *told, const struct measured_run
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
     }
+    if (is_compiled(told) && weights_are_bf16(told) && !autocasts(told) && whole)
+        return "transformers bf16 compile";
     if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
     if (stage(run) == 3 && measured_of_year(run, 2023)) return "hf fsdp";
     return autocast && whole ? "pytorch autocast" : "pytorch";
@@ -254,7 +267,8 @@ static const char *of_named_pytorch(struct arena *arena, const struct stack_list
     if (own != NULL) return is_eager(told) ? arena_format(arena, "%s eager", own) : own;
     if (divided && !is_eager(told)) return NULL;
     const char *found = of_pytorch(told, run);
-    const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0;
+    const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0 &&
+                          !(is_compiled(told) && strstr(found, "bf16") != NULL);
     return complete ? NULL : found;
 }
 
@@ -303,15 +317,18 @@ static const char *of_notes(struct arena *arena, const struct measured_run *run,
 const char *measured_framework(struct arena *arena, const struct stack_list *list,
                                const struct measured_run *run, bool divided) {
     const struct told told = { run->stack, run->notes };
-    const bool writes_text = strstr(run->modality, "text") != NULL;
+    const bool writes_text = strstr(run->modality, "text") != NULL; /* "vision+text" too */
+    const bool encoder = strcmp(run->modality, "encoder") == 0;
     const char *found;
-    if (!writes_text || names_code(arena, list, run->stack, divided)) return NULL;
+    if (!(writes_text || encoder) || names_code(arena, list, run->stack, divided)) return NULL;
     if (says_one(run->stack, transformers) || names(&told, "liger"))
         found = is_complete(&told) ? NULL : of_transformers(arena, &told, stage(run));
     else if (names_pytorch(&told))
         found = of_named_pytorch(arena, list, run, &told, divided);
     else if (names(&told, "trainer") && parallel(run->stack) != NULL)
         return NULL; /* "trainer-ddp": of Transformers, by its word */
+    else if (encoder)
+        return NULL; /* of nobody's models that are known: not tried */
     else
         found = of_notes(arena, run, &told, divided);
     const int64_t year = measured_year(run);
