@@ -237,8 +237,18 @@ static int64_t paper_year(const char *text) {
     return year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX ? year : 0;
 }
 
+/* Models that write text are trained in bf16 since, but for their adapters. */
+enum { LAST_YEAR_OF_FP16 = 2022 };
+
+bool measured_year_is_of_fp16(const struct measured_run *run) {
+    return stack_name_year(run->stack) == 0 && paper_year(run->source) == 0 &&
+           strcmp(run->precision, "fp16") == 0 && !(run->lora_rank > 0) &&
+           (run->modality[0] == '\0' || strcmp(run->modality, "text") == 0);
+}
+
 int64_t measured_year(const struct measured_run *run) {
     const int64_t named = stack_name_year(run->stack);
+    if (measured_year_is_of_fp16(run)) return LAST_YEAR_OF_FP16;
     return named > 0 ? named : paper_year(run->source);
 }
 

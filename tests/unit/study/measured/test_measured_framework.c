@@ -200,6 +200,10 @@ static void test_year_of_source(void **state) {
         { "megatron-lm", "arXiv 2105.04663", "", "0", "2", "fp16", "megatron-2022" },
         { "megatron-lm", "arXiv 2411.05288", "", "0", "2", "bf16", "megatron-core-2024" },
         { "megatron-lm-2021", "arXiv 2411.05288", "", "0", "2", "fp16", "megatron-2022" },
+        /* of no year: fp16 is of 2022, bf16 of any */
+        { "megatron-lm", "a page", "", "0", "2", "fp16", "megatron-2022" },
+        { "megatron-lm", "a page", "", "0", "2", "bf16", "megatron-core" },
+        { "megatron-lm-2024", "a page", "", "0", "2", "fp16", "megatron-core-2024" },
     };
     check("mine", rows, sizeof rows / sizeof rows[0]);
 }
