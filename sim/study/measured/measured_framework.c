@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
+#include "costmodel/generation.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
@@ -15,9 +16,10 @@
 /* Words of names that say how a model is trained, and not by whose code. */
 static bool is_general(const char *word, size_t length) {
     static const char *const general[] = {
-        "transformers", "huggingface", "hf",       "trainer", "accelerate", "trl",  "peft",
-        "deepspeed",    "pytorch",     "torch",    "fsdp",    "ddp",        "zero", "compile",
-        "compiled",     "eager",       "autocast", "amp",     "bf",         "fp",   "liger",
+        "transformers", "huggingface", "hf",       "trainer",    "accelerate",  "trl",
+        "peft",         "deepspeed",   "pytorch",  "torch",      "fsdp",        "ddp",
+        "zero",         "compile",     "compiled", "eager",      "autocast",    "amp",
+        "bf",           "fp",          "liger",    "sfttrainer", "ligerkernel",
     };
     while (length > 0 && isdigit((unsigned char)word[length - 1]))
         length--;
@@ -154,18 +156,23 @@ static const char *engine(const struct told *told, int64_t zero_stage) {
     return word != NULL ? word : zero_stage <= 0 ? "ddp" : "deepspeed";
 }
 
-/* DeepSpeed keeps fp32 copies whatever the weights are. */
-static bool weights_are_bf16(const struct told *told) {
-    if (names(told, "deepspeed") || measured_says_framework(told->notes, "deepspeed")) return false;
-    return names(told, "bf16") || measured_says_bf16_weights(told->notes);
-}
-
 /* Not "no autocast". */
 static bool autocasts(const struct told *told) {
     return names(told, "autocast") || names(told, "amp") ||
            measured_says_framework(told->notes, "autocast") ||
            measured_says_framework(told->notes, "amp");
 }
+
+/* DeepSpeed keeps fp32 copies whatever the weights are. */
+static bool weights_are_bf16(const struct told *told) {
+    if (names(told, "deepspeed") || measured_says_framework(told->notes, "deepspeed")) return false;
+    if (autocasts(told)) return false;
+    return names(told, "bf16") || measured_says_bf16_weights(told->notes);
+}
+
+static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
+                                            "accelerate",   "peft", "sfttrainer",  NULL };
+static const char *const liger_words[] = { "liger", "ligerkernel", NULL };
 
 /* Only its loss, not its norms and gates. */
 static bool only_loss(const struct told *told) {
@@ -175,7 +182,8 @@ static bool only_loss(const struct told *told) {
 
 static const char *of_transformers(struct arena *arena, const struct told *told,
                                    int64_t zero_stage) {
-    const bool liger = says(told, "liger"), bf16 = weights_are_bf16(told);
+    const bool bf16 = weights_are_bf16(told),
+               liger = says_one(told->name, liger_words) || says_one(told->notes, liger_words);
     if (is_compiled(told))
         return liger && only_loss(told) ? "compile liger loss"
                : bf16                   ? "transformers bf16 compile"
@@ -200,8 +208,7 @@ static const char *of_pytorch(const struct told *told, const struct measured_run
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
     }
-    if (is_compiled(told) && weights_are_bf16(told) && !autocasts(told) && whole)
-        return "transformers bf16 compile";
+    if (is_compiled(told) && weights_are_bf16(told) && whole) return "transformers bf16 compile";
     if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
     if (stage(run) == 3 && measured_of_year(run, 2023)) return "hf fsdp";
     return autocast && whole ? "pytorch autocast" : "pytorch";
@@ -211,16 +218,13 @@ static bool names_pytorch(const struct told *told) {
     return names(told, "pytorch") || names(told, "torch");
 }
 
-static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
-                                            "accelerate",   "peft", NULL };
-
 /* It says both whose models run and which engine shares their gradients, or that they are compiled,
  * which goes before. */
 static bool is_complete(const struct told *told) {
     if (names(told, "compile") && says_one(told->name, transformers))
         return names(told, "bf16") || !weights_are_bf16(told);
     if (names(told, "compile")) return names_pytorch(told);
-    if (parallel(told->name) == NULL || names(told, "liger")) return false;
+    if (parallel(told->name) == NULL || says_one(told->name, liger_words)) return false;
     const bool hf = says_one(told->name, transformers);
     if (hf && is_compiled(told)) return false;
     if (names_pytorch(told)) return true;
@@ -237,13 +241,23 @@ static int64_t paper_year(const char *text) {
     return year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX ? year : 0;
 }
 
-/* Models that write text are trained in bf16 since, but for their adapters. */
+/* Megatron-LM trains in bf16 since, wherever that is to be had; V100 has run in fp16 longer. */
 enum { LAST_YEAR_OF_FP16 = 2022 };
 
+static bool is_ampere_or_older(const char *hardware) {
+    static const char maker[] = "NVIDIA ";
+    const bool named = strncasecmp(hardware, maker, sizeof maker - 1) == 0;
+    const enum gpu_generation generation =
+        gpu_generation_of(hardware + (named ? sizeof maker - 1 : 0));
+    return generation == GENERATION_VOLTA || generation == GENERATION_AMPERE;
+}
+
 bool measured_year_is_of_fp16(const struct measured_run *run) {
+    static const char *const newer[] = { "core", "bridge", "swift", NULL };
     return stack_name_year(run->stack) == 0 && paper_year(run->source) == 0 &&
            strcmp(run->precision, "fp16") == 0 && !(run->lora_rank > 0) &&
-           (run->modality[0] == '\0' || strcmp(run->modality, "text") == 0);
+           measured_text_says(run->stack, "megatron") && !says_one(run->stack, newer) &&
+           measured_says_attention(run->stack)[0] == '\0' && is_ampere_or_older(run->hardware);
 }
 
 int64_t measured_year(const struct measured_run *run) {
@@ -278,7 +292,7 @@ static const char *of_named_pytorch(struct arena *arena, const struct stack_list
     if (divided && !is_eager(told)) return NULL;
     const char *found = of_pytorch(told, run);
     const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0 &&
-                          !(is_compiled(told) && strstr(found, "bf16") != NULL);
+                          !(is_compiled(told) && strcmp(found, "pytorch") != 0);
     return complete ? NULL : found;
 }
 
@@ -331,7 +345,7 @@ const char *measured_framework(struct arena *arena, const struct stack_list *lis
     const bool encoder = strcmp(run->modality, "encoder") == 0;
     const char *found;
     if (!(writes_text || encoder) || names_code(arena, list, run->stack, divided)) return NULL;
-    if (says_one(run->stack, transformers) || names(&told, "liger"))
+    if (says_one(run->stack, transformers) || says_one(run->stack, liger_words))
         found = is_complete(&told) ? NULL : of_transformers(arena, &told, stage(run));
     else if (names_pytorch(&told))
         found = of_named_pytorch(arena, list, run, &told, divided);

@@ -26,9 +26,10 @@ static int64_t likelihood(const struct measured_parts *wanted, const struct meas
 /* A card in a PCIe slot has less power, and links of another kind; "NVL 72" is none. */
 static bool is_card_without_profile(const struct measured_parts *wanted,
                                     const struct measured_parts *name) {
-    if (measured_parts_have(wanted, "pcie") && !measured_parts_have(name, "pcie")) return true;
-    return measured_parts_have(wanted, "nvl") && !measured_parts_have(wanted, "72") &&
-           !measured_parts_have(name, "nvl");
+    const bool bridged = measured_parts_have(name, "nvl"); /* H200 NVL is a card too */
+    if (measured_parts_have(wanted, "pcie") && !measured_parts_have(name, "pcie") && !bridged)
+        return true;
+    return measured_parts_have(wanted, "nvl") && !measured_parts_have(wanted, "72") && !bridged;
 }
 
 /* "a100, a800, h100": what the names begin with, each once; they are sorted. */

@@ -240,13 +240,17 @@ static enum validation_skip skip_encoder(struct measured_row *row) {
 
 static void choose_attention(struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    const char *said = measured_says_attention(r->notes);
+    const char *noted = measured_says_attention(r->notes);
+    const char *named = measured_says_attention(r->stack);
     row->attention = r->attention;
     if (r->attention[0] != '\0') return;
-    if (said[0] == '\0') said = measured_of_year(r, 2022) ? "naive" : "flash";
-    row->attention = said;
+    row->attention = noted[0] != '\0'            ? noted
+                     : named[0] != '\0'          ? named
+                     : measured_of_year(r, 2022) ? "naive"
+                                                 : "flash";
     measured_row_note(row, "attention: %s, as %s", row->attention,
-                      measured_says_attention(r->notes)[0] != '\0' ? "its notes say"
+                      noted[0] != '\0'       ? "its notes say"
+                      : named[0] != '\0'     ? "the stack's name says"
                       : measured_year(r) > 0 ? "usual in the year of its stack"
                                              : "usual since 2023");
 }

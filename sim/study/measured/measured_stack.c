@@ -350,7 +350,7 @@ static void find_stack(struct measured_row *row) {
     else if (name != plain)
         measured_row_note(row, "stack: %s, as its notes say", stack->name);
     if (measured_year_is_of_fp16(r))
-        measured_row_note(row, "stack: of 2022, as a model of text in fp16 without a year");
+        measured_row_note(row, "stack: of 2022, as Megatron-LM in fp16 without a year");
     if (row->out->known_stack) refine(row);
 }
 

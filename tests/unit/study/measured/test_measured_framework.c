@@ -86,12 +86,20 @@ static void test_composed(void **state) {
     check("mine", rows, sizeof rows / sizeof rows[0]);
 }
 
-/* A name that says all stays as it is, whatever the notes say besides; so does somebody's own. */
+/* A name that says all stays as it is, whatever the notes say besides; so does somebody's own. One
+ * that is compiled does not say whether its weights are cast. */
 static void test_whole_names(void **state) {
     (void)state;
     static const struct row rows[] = {
         { "transformers-fsdp-2024", "a page", "of Megatron-core", "3", "1", "bf16", "hf-fsdp" },
-        { "pytorch-compile-2025", "a page", "autocast", "0", "1", "bf16", "pytorch-fsdp2" },
+        { "pytorch-compile-2025", "a page", "", "0", "1", "bf16", "pytorch-fsdp2" },
+        { "pytorch-compile-2025", "a page", "autocast", "0", "1", "bf16", "nanogpt" },
+        { "pytorch-compile-2025", "a page", "autocast", "3", "1", "bf16", "pytorch-fsdp2" },
+        { "plain pytorch + torch.compile", "a page", "autocast(bf16) DDP", "0", "1", "bf16",
+          "nanogpt" },
+        { "PyTorch 2.5 eager with autocast bf16", "a page", "", "0", "1", "bf16", "hf-ddp-2025" },
+        { "LigerKernel + DeepSpeed", "a page", "", "3", "1", "bf16", "hf-deepspeed-liger" },
+        { "SFTTrainer", "a page", "", "3", "1", "bf16", "hf-deepspeed-2025" },
         { "nanogpt-2025", "a page", "Transformers beside it", "0", "1", "bf16", "nanogpt" },
         { "qwen-deepspeed-2023", "a page", "", "3", "1", "bf16", "qwen-deepspeed" },
         { "megatron-core-2024", "a page", "PyTorch 2.3", "1", "2", "bf16", "megatron-core-2024" },
@@ -203,6 +211,8 @@ static void test_year_of_source(void **state) {
         /* of no year: fp16 is of 2022, bf16 of any */
         { "megatron-lm", "a page", "", "0", "2", "fp16", "megatron-2022" },
         { "megatron-lm", "a page", "", "0", "2", "bf16", "megatron-core" },
+        { "megatron-core", "a page", "", "0", "2", "fp16", "megatron-core" },
+        { "megatron-lm with flash attention", "a page", "", "0", "2", "fp16", "megatron-core" },
         { "megatron-lm-2024", "a page", "", "0", "2", "fp16", "megatron-core-2024" },
     };
     check("mine", rows, sizeof rows / sizeof rows[0]);
