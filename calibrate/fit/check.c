@@ -440,7 +440,9 @@ static bool check_membw_rows(struct checker *c, const struct membw_rows *rows) {
                strncmp(row->test, membw_kinds[k].test, strlen(membw_kinds[k].test)) != 0)
             k++;
         if (k == kind_count || membw_kinds[k].kind == OPERATOR_MATMUL) {
-            skip(c, "not a kernel of a training step");
+            skip(c, "not a kernel of a training step: test is none of stream-scale, stream-triad, "
+                    "BabelStream-..., residual add, silu*mul, rms_norm-fwd, rms_norm-bwd, "
+                    "layer_norm-fwd, layer_norm-bwd");
             continue;
         }
         const char *profile = c->profile ? c->profile : calibrate_profile_of(row->gpu);

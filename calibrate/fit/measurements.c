@@ -214,14 +214,14 @@ static bool read_cell(const struct reader *r, const struct column *column, struc
     if (column->type == CELL_FLAG) cell = flag_number(cell);
     char *end;
     const double value = *cell ? strtod(cell, &end) : 0;
+    if (column->type == CELL_FLAG && *cell && (*end || (value != 0 && value != 1)))
+        return error_at(err, r->path, line, 0, "%s: must be 0 or 1, got '%.40s'", column->name,
+                        cell);
     if (*cell && (*end || !(value >= 0) || !(value <= NUMBER_MAX)))
         return error_at(err, r->path, line, 0, "%s: '%.40s' is not a number from 0 to %g",
                         column->name, cell, NUMBER_MAX);
     if (column->type == CELL_INTEGER && value != floor(value))
         return error_at(err, r->path, line, 0, "%s: '%.40s' is not a whole number", column->name,
-                        cell);
-    if (column->type == CELL_FLAG && value != 0 && value != 1)
-        return error_at(err, r->path, line, 0, "%s: must be 0 or 1, got '%.40s'", column->name,
                         cell);
     if (column->type == CELL_INTEGER)
         *(int64_t *)(void *)out = (int64_t)value;
