@@ -326,7 +326,9 @@ static const struct field what_if_fields[] = {
       "besides, of each million pixels that the vision encoder sees: decode, resize, normalise",
       NULL },
     { "data_loading_workers", FIELD_COUNT, AT(data_loading_workers), 1, 1e6, "1", "workers",
-      "of each data-parallel rank (1: assumed)", NULL },
+      "of each data-parallel rank (1: assumed); PyTorch's num_workers=0 is 1 worker and no "
+      "data_loading_overlaps",
+      NULL },
     { "data_loading_overlaps", FIELD_BOOL, AT(data_loading_overlaps), 0, 0, "true", "",
       "the next step's samples are loaded while this one computes (true: assumed)", NULL },
     { "gpu_mtbf_hours", FIELD_DOUBLE, AT(gpu_mtbf_hours), 1, 1e9, "null", "hours",

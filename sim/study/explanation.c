@@ -28,7 +28,7 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_RANK_IMBALANCE] = "equal work on all data-parallel ranks (policy.batching isf)",
     [REPLAY_DATA] = "a faster network between data-parallel ranks, or overlap of the reduction",
     [REPLAY_UPDATE] = "ZeRO-1, or a larger global batch",
-    [REPLAY_LOADING] = "more data-loading workers (what_if)",
+    [REPLAY_LOADING] = "more data-loading workers, or loading beside compute (what_if)",
 };
 
 /* Clips are no samples of images and text: what packs those has no meaning for them. */
