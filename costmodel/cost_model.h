@@ -51,6 +51,7 @@ double price_stated_band(const struct price *price);
 struct gpu {
     const char *name; /* "a100-80g-sxm" */
     const char *description;
+    const char *not_priced; /* what some servers have of it and no price counts; "": nothing */
     double peak_flop_per_s[PRECISION_COUNT]; /* dense; 0 where the GPU cannot */
     double hbm_bytes;                        /* capacity */
     double hbm_bytes_per_s;

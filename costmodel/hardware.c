@@ -10,7 +10,7 @@
 #include "sim/base/units.h"
 
 struct gpu_fields {
-    const char *name, *description, *curves, *machine_of;
+    const char *name, *description, *curves, *machine_of, *not_priced;
     double peak_bf16, peak_fp16, peak_fp8, peak_fp4, peak_fp32;
     double hbm_GiB, hbm_GB_per_s, nvlink_GB_per_s, pcie_GB_per_s, socket_GB_per_s, tdp_w,
         reserved_GiB, host_time_factor;
@@ -62,6 +62,8 @@ static const struct field gpu_rows[] = {
       NULL },
     { "machine_of", FIELD_TEXT, AT(machine_of), 0, 0, "\"\"", "",
       "measured runs of this source ran here where they name the usual GPU", NULL },
+    { "not_priced", FIELD_TEXT, AT(not_priced), 0, 0, "\"\"", "",
+      "what some servers have of it and its figures leave out: each run says so", NULL },
     { "rules", FIELD_NODE, AT(rules), 0, 0, "null", "",
       "own figures in place of estimates, as in a scenario", NULL },
     { "sources", FIELD_NODE, AT(sources), 0, 0, NULL, "", "where each figure comes from", NULL },
@@ -154,6 +156,7 @@ bool gpu_read(const struct json *json, struct arena *arena, struct gpu *out, str
     *out = (struct gpu){
         .name = f.name,
         .description = f.description,
+        .not_priced = f.not_priced,
         .peak_flop_per_s = { [PRECISION_BF16] = f.peak_bf16 * 1e12,
                              [PRECISION_FP16] = f.peak_fp16 * 1e12,
                              [PRECISION_FP8] = f.peak_fp8 * 1e12,

@@ -76,6 +76,7 @@ static const struct record_column run_columns[] = {
     COLUMN(run_record, launch_cost_ms, REAL),
     COLUMN(run_record, host_copy_ms, REAL),
     COLUMN(run_record, band_below_fraction, REAL),
+    COLUMN(run_record, pcie_ms, REAL),
 };
 
 static const struct record_column iteration_columns[] = {

@@ -50,6 +50,7 @@ struct run_record {
     int64_t memory_training_bytes, memory_training_high_bytes;
     double launch_wait_ms, launch_cost_ms;
     double host_copy_ms;
+    double pcie_ms;
     double band_below_fraction;
 };
 

@@ -37,10 +37,14 @@ bool run_pair_waits_told(const struct run_record *a, const struct run_record *b)
     return !isnan(a->launch_cost_ms) && !isnan(b->launch_cost_ms);
 }
 
-/* Of the amount: what waiting for the host's launches costs. */
-static double launch_cost(const struct run_record *run, double amount) {
+/* Of the amount: what `ms` of a mean step make. */
+static double share_of(const struct run_record *run, double amount, double ms) {
     const double goodput = isnan(run->goodput_fraction) ? 1 : run->goodput_fraction;
-    return amount * goodput * run->launch_cost_ms / run->step_time_mean_ms;
+    return amount * goodput * ms / run->step_time_mean_ms;
+}
+
+static double pcie_share(const struct run_record *run, double amount) {
+    return isnan(run->pcie_ms) ? 0 : share_of(run, amount, run->pcie_ms);
 }
 
 /* Where one band lies to a side of the other, runs are that much longer for their predictions; what
@@ -51,8 +55,8 @@ static double apart(const struct run_record *a, const struct run_record *b) {
     return fabs(of_a.middle - of_b.middle) + hypot(of_a.half, of_b.half);
 }
 
-/* What launches take is a stack's figure of whatever host it was read on, so the part of the
- * difference that waiting for them makes counts as an error too. */
+/* What launches take is a stack's figure of whatever host it was read on, and what PCIe carries a
+ * server's, so the parts of the difference that they make count as errors too. */
 struct run_pair_error run_pair_error(const struct run_record *reference, double reference_amount,
                                      const struct run_record *run, double run_amount) {
     const double pair = fmax(run->pair_band_fraction, reference->pair_band_fraction);
@@ -60,13 +64,16 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
     error.shared = !isnan(pair) && run_pair_same_stack(reference, run);
     error.predictions_log = error.shared ? log1p(pair) : apart(run, reference);
     if (run_pair_waits_told(reference, run)) {
-        const double waits =
-            launch_cost(run, run_amount) - launch_cost(reference, reference_amount);
+        const double waits = share_of(run, run_amount, run->launch_cost_ms) -
+                             share_of(reference, reference_amount, reference->launch_cost_ms);
         error.waits_log = fabs(log1p(waits / reference_amount));
     }
+    const double pcie = pcie_share(run, run_amount) - pcie_share(reference, reference_amount);
+    error.pcie_log = fabs(log1p(pcie / reference_amount));
     return error;
 }
 
 bool run_pair_is_sure(const struct run_pair_error *error, double delta_fraction) {
-    return fabs(log1p(delta_fraction)) > error->predictions_log + error->waits_log; /* NaN: not */
+    return fabs(log1p(delta_fraction)) >
+           error->predictions_log + error->waits_log + error->pcie_log; /* NaN: not */
 }

@@ -5,7 +5,8 @@
  * left was measured on pairs of runs (run.pair_band_fraction); otherwise only what makes all runs
  * of a kind longer than predicted does, and bands count in ln, as a square. What
  * waiting for the host's launches costs more or less comes on top of either: no measured runs tell
- * how far a host's time errs. docs/MODEL.md section 9 has the derivation.
+ * how far a host's time errs; and what communication over PCIe does, whose speed is the server's.
+ * docs/MODEL.md section 9 has the derivation.
  *
  *     const struct run_pair_error e = run_pair_error(a, a->gpu_days, b, b->gpu_days);
  *     sure = run_pair_is_sure(&e, b->gpu_days / a->gpu_days - 1);
@@ -20,6 +21,7 @@ struct run_pair_error {
     double predictions_log; /* by which the two predictions err against each other; NaN: no bands */
     bool shared;            /* that is the figure of pairs of one GPU and stack, not both bands */
     double waits_log;       /* what waiting for launches costs; NaN: see run_pair_waits_told() */
+    double pcie_log;        /* what communicating over PCIe takes; 0 too where a run does not tell */
 };
 
 /* Of the whole training: GPU-days, days or money. */

@@ -25,9 +25,10 @@
 --  14  run.launch_wait_ms, which compute_ms, padding_ms and recompute_ms held before; run.launch_cost_ms.
 --  15  run.host_copy_ms, which exposed_tensor_ms held before.
 --  16  band_below_fraction of run, sweep_row and validation: bands have two sides.
+--  17  run.pcie_ms.
 
 PRAGMA application_id = 1114403700; -- the letters "Blst"
-PRAGMA user_version = 16;
+PRAGMA user_version = 17;
 
 -- One simulated scenario: where it comes from, what it was, and the answer.
 CREATE TABLE run (
@@ -98,7 +99,8 @@ CREATE TABLE run (
     launch_wait_ms        REAL,                -- of a mean step, beside the parts above: waiting for the host's launches, mean of the GPUs; NULL: inside compute_ms, padding_ms and recompute_ms
     launch_cost_ms        REAL,                -- by how much a mean step would be shorter if nothing waited for launches
     host_copy_ms          REAL,                -- of a mean step, beside the parts above: copies of kept activations to host memory and back, not hidden; NULL: inside exposed_tensor_ms
-    band_below_fraction   REAL                 -- error band: down to step time x (1 - this); NULL: as band_fraction
+    band_below_fraction   REAL,                -- error band: down to step time x (1 - this); NULL: as band_fraction
+    pcie_ms               REAL                 -- of a mean step, the tensor, context and data communication of the parts above where GPUs of a node talk over PCIe, at a speed that is the server's and no rule states; 0: they do not; NULL: not told
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 

@@ -16,6 +16,7 @@
 #include "upgrade_14_sql.h"
 #include "upgrade_15_sql.h"
 #include "upgrade_16_sql.h"
+#include "upgrade_17_sql.h"
 #include "upgrade_2_sql.h"
 #include "upgrade_3_sql.h"
 #include "upgrade_4_sql.h"
@@ -42,7 +43,7 @@ enum { APPLICATION_ID = 0x426c7374 /* "Blst" */ };
 static const char *const upgrades[STORE_SCHEMA_VERSION] = {
     schema_sql,     upgrade_2_sql,  upgrade_3_sql,  upgrade_4_sql,  upgrade_5_sql,  upgrade_6_sql,
     upgrade_7_sql,  upgrade_8_sql,  upgrade_9_sql,  upgrade_10_sql, upgrade_11_sql, upgrade_12_sql,
-    upgrade_13_sql, upgrade_14_sql, upgrade_15_sql, upgrade_16_sql
+    upgrade_13_sql, upgrade_14_sql, upgrade_15_sql, upgrade_16_sql, upgrade_17_sql
 };
 
 static bool upgrade(struct db *db, struct error *err) {

@@ -23,7 +23,7 @@
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
 
-#define STORE_SCHEMA_VERSION 16
+#define STORE_SCHEMA_VERSION 17
 
 struct store;
 

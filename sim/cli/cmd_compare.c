@@ -286,8 +286,8 @@ static void print_limits(const struct comparison_row *rows, int64_t count) {
         any = true;
     }
     if (any)
-        puts(" (for another GPU or stack, and because how long a host takes for launches\nis a "
-             "stack's figure that no pair of measured runs tells the error of).");
+        puts(" (for another GPU or stack, and because no pair of measured runs\ntells how far a "
+             "host's time for launches errs, or a server's PCIe).");
 }
 
 /* Each by itself: of two beside each other most of it cancels. */

@@ -475,12 +475,17 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
            "predictions for one GPU and stack err against each other;\n  at: how often so "
            "large a difference has the right sign for all that predictions err\n",
            expm1(d->against_best[0].may_err_log) * 100);
-    bool launches = false;
-    for (int64_t i = 1; i < sweep->top_count; i++)
+    bool launches = false, pcie = false;
+    for (int64_t i = 1; i < sweep->top_count; i++) {
         launches = launches || d->against_best[i].launches_log > 0.01;
+        pcie = pcie || d->against_best[i].pcie_log > 0.01;
+    }
     if (launches)
         puts("  sure, where layouts wait for launches for different times: by so much more, since "
              "how long a host takes is a stack's figure");
+    if (pcie)
+        puts("  sure, where layouts communicate over PCIe for different times: by so much more, "
+             "since its speed is the server's");
     if (comparison_more_steps_may_tell(d->against_best, sweep->top_count))
         puts("  more steps may settle what is open: a part of the epoch was replayed "
              "(simulate.iterations)");

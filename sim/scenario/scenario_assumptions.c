@@ -27,8 +27,10 @@ static void odd_vocabulary_assumption(struct reader *r) {
                                     s->stack->name, (long)language->vocabulary));
 }
 
-static bool loads(const struct scenario_what_if *w) {
-    return w->data_loading_ms_per_sample > 0 || w->data_loading_ms_per_megapixel > 0;
+static bool loads(const struct scenario *s) {
+    const struct scenario_what_if *w = &s->what_if;
+    return w->data_loading_ms_per_sample > 0 || (w->data_loading_ms_per_megapixel > 0 &&
+                                                 s->model->modules[MODULE_VISION].layer_count > 0);
 }
 
 /* Settings of section what_if that wait for another one. */
@@ -47,11 +49,11 @@ static void what_if_without_effect(struct reader *r) {
           "no rank straggles: what_if.straggler_factor is 1, whatever straggler_fraction says" },
         { w->slow_link_stage != 0, w->slow_link_factor != 1,
           "no link is slow: what_if.slow_link_factor is 1, whatever slow_link_stage names" },
-        { w->data_loading_workers != 1 || !w->data_loading_overlaps, loads(w),
+        { w->data_loading_workers != 1 || !w->data_loading_overlaps, loads(r->s),
           "loading takes no time: what_if.data_loading_ms_per_sample and _ms_per_megapixel are 0" },
         { w->data_loading_ms_per_megapixel > 0, r->s->model->modules[MODULE_VISION].layer_count > 0,
           "no image is loaded: the model has no vision encoder "
-          "(what_if.data_loading_ms_per_megapixel)" },
+          "(what_if.data_loading_ms_per_megapixel; clips and texts by _ms_per_sample)" },
         { !isnan(w->checkpoint_interval_min) || w->checkpoint_s != CHECKPOINT_S ||
               w->restart_min != RESTART_MIN,
           fails, "no checkpoints and no restarts: what_if.gpu_mtbf_hours is not given" },
@@ -65,7 +67,7 @@ static void what_if_assumptions(struct reader *r) {
     struct scenario *s = r->s;
     const struct scenario_what_if *w = &s->what_if;
     const cJSON *section = r->top.what_if;
-    if (loads(w)) {
+    if (loads(s)) {
         if (!is_given(section, "data_loading_workers"))
             scenario_assume(r,
                             arena_format(s->arena,
@@ -124,31 +126,57 @@ static void band_assumption(struct reader *r) {
     }
 }
 
-/* How fast PCIe is depends on board and processors: tables of one card may lie ten times apart. */
-static void pcie_assumption(struct reader *r) {
+/* A reduction among the GPUs of one node. */
+struct node_probe {
+    struct operator_work work;
+    struct communicator node;
+};
+
+static struct node_probe probe_node(const struct scenario *s) {
     enum { PROBE_BYTES = 256 << 20 };
-    struct scenario *s = r->s;
     const struct cluster_network *network = cost_model_network(s->cost_model);
     const int64_t gpus = s->cluster_fields.gpu_count < network->gpus_per_node
                              ? s->cluster_fields.gpu_count
                              : network->gpus_per_node;
-    if (cost_model_gpu(s->cost_model)->nvlink_bytes_per_s > 0 || gpus < 3) return;
-    const struct communicator node = { .rank_count = gpus,
-                                       .ranks_per_node = gpus,
-                                       .node_count = 1 };
-    const struct operator_work work =
-        operator_collective("", OPERATOR_ALL_REDUCE, PASS_BACKWARD, COMMUNICATOR_DATA, PROBE_BYTES);
-    const struct price price = cost_model_price_isolated(s->cost_model, &work, &node);
-    const double bus_bytes = PROBE_BYTES * collective_wire_factor(work.kind, (double)gpus);
+    return (struct node_probe){
+        .work = operator_collective("", OPERATOR_ALL_REDUCE, PASS_BACKWARD, COMMUNICATOR_DATA,
+                                    PROBE_BYTES),
+        .node = { .rank_count = gpus, .ranks_per_node = gpus, .node_count = 1 },
+    };
+}
+
+/* Of a pair the cards' own links are measured. */
+bool scenario_talks_over_pcie(const struct scenario *s) {
+    const struct node_probe probe = probe_node(s);
+    return cost_model_gpu(s->cost_model)->nvlink_bytes_per_s == 0 && probe.node.rank_count > 2 &&
+           cost_model_price(s->cost_model, &probe.work, &probe.node).rule == NULL;
+}
+
+/* How fast PCIe is depends on board and processors: tables of one card may lie ten times apart. */
+static void pcie_assumption(struct reader *r) {
+    struct scenario *s = r->s;
+    if (!scenario_talks_over_pcie(s)) return;
+    const struct node_probe probe = probe_node(s);
+    const double gpus = (double)probe.node.rank_count;
+    const struct price price = cost_model_price_isolated(s->cost_model, &probe.work, &probe.node);
+    const double bus_bytes =
+        probe.work.network_bytes * collective_wire_factor(probe.work.kind, gpus);
     scenario_assume(
         r,
         arena_format(s->arena,
-                     "GPUs of a node talk over PCIe, whose speed is the server's: among %ld an "
+                     "GPUs of a node talk over PCIe, whose speed is the server's: among %g an "
                      "all-reduce runs at %.1f GB/s of bus bandwidth here (%s), where others saw "
                      "1.4 (eight L40S of ai-dynamo/aiconfigurator) to 28 (NVIDIA/nccl-tests issue "
                      "178, nccl issue 1639); the band does not cover that, so state your server's "
                      "under rules",
-                     (long)gpus, bus_bytes / price.seconds / 1e9, price.source));
+                     gpus, bus_bytes / price.seconds / 1e9, price.source));
+}
+
+static void not_priced_assumption(struct reader *r) {
+    const struct gpu *gpu = cost_model_gpu(r->s->cost_model);
+    if (gpu->not_priced[0] != '\0')
+        scenario_assume(
+            r, arena_format(r->s->arena, "not priced of %s: %s", gpu->name, gpu->not_priced));
 }
 
 /* Hidden traffic of data parallelism is not free: NCCL's kernels hold SMs and HBM bandwidth. */
@@ -252,6 +280,7 @@ void standing_assumptions(struct reader *r) {
                             (long)s->training_fields.offload_blocks,
                             scenario_host_copy_bytes_per_s(s) / 1e9));
     pcie_assumption(r);
+    not_priced_assumption(r);
     if (!s->cluster_fields.nvls && !cost_model_rings_alone(s->cost_model))
         scenario_assume(r, arena_format(s->arena,
                                         "cluster.nvls changes nothing: nodes of %s add nothing up "
@@ -276,6 +305,6 @@ void standing_assumptions(struct reader *r) {
         r, arena_format(s->arena,
                         "not modelled: %s%sevaluation, %sstalls of the host beside launches, "
                         "allocator stalls",
-                        loads(&s->what_if) ? "" : "data loading, ", fails ? "" : "checkpoints, ",
+                        loads(s) ? "" : "data loading, ", fails ? "" : "checkpoints, ",
                         fails ? "" : "failures, "));
 }

@@ -351,10 +351,12 @@ static bool same_price_of_another_gpu(const cJSON *first, const cJSON *other) {
     return same;
 }
 
+#define PCIE_TOLD_FRACTION 0.02
+
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena) {
     enum { VALUES = sizeof setup_values / sizeof setup_values[0] };
-    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 5) + 1);
+    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 6) + 1);
     int64_t count = 0;
     for (int64_t i = 0; i < run_count; i++)
         if (isnan(runs[i].record.launch_wait_ms))
@@ -372,6 +374,17 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                              "stand in tensor communication",
                              (long)i + 1);
         cJSON_Delete(this);
+    }
+    for (int64_t i = 0; i < run_count; i++) {
+        const double pcie = runs[i].record.pcie_ms / runs[i].record.step_time_mean_ms;
+        if (pcie > PCIE_TOLD_FRACTION)
+            warnings[count++] = arena_format(
+                arena,
+                "%.0f %% of a step of run %ld is communication where GPUs of a node talk over "
+                "PCIe, at "
+                "a speed that is the server's and that no band covers: the order is sure only "
+                "beyond what it makes of the difference",
+                100 * pcie, (long)i + 1);
     }
     cJSON *first = resolved(&runs[0]);
     double first_samples = samples_per_step(&runs[0]);
@@ -472,8 +485,9 @@ void comparison_make(const struct comparison_run *runs, int64_t run_count,
         const struct run_pair_error may_err =
             run_pair_error(&reference->record, first, &r->record, amount_of(r, quantity));
         row->launches_log = may_err.waits_log;
-        row->may_err_log =
-            may_err.predictions_log + (isnan(may_err.waits_log) ? 0 : may_err.waits_log);
+        row->pcie_log = may_err.pcie_log;
+        row->may_err_log = may_err.predictions_log + may_err.pcie_log +
+                           (isnan(may_err.waits_log) ? 0 : may_err.waits_log);
         row->order_fraction = gsl_cdf_ugaussian_P(fabs(log1p(row->delta_fraction)) *
                                                   gsl_cdf_ugaussian_Pinv(0.9) / row->may_err_log);
         if (isnan(row->launches_log)) row->order_fraction = NAN;

@@ -444,6 +444,9 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->rank_imbalance_ms = c[REPLAY_RANK_IMBALANCE] * 1e3;
     run->time_imbalance_ms = c[REPLAY_TIME_IMBALANCE] * 1e3;
     run->loading_ms = c[REPLAY_LOADING] * 1e3;
+    run->pcie_ms = scenario_talks_over_pcie(s)
+                       ? (c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] + c[REPLAY_DATA]) * 1e3
+                       : 0;
     run->goodput_fraction = r->goodput_fraction;
     run->left_out_fraction = job_left_out_fraction(e->job);
     run->dropped_fraction = job_dropped_fraction(e->job);

@@ -65,6 +65,32 @@ static void test_how_far_apart(void **state) {
     }
 }
 
+/* What PCIe makes of the difference is no evidence; a run of before says nothing of it. */
+static void test_pcie(void **state) {
+    (void)state;
+    static const struct {
+        double first_ms, second_ms, pcie_log;
+        bool sure;
+    } cases[] = {
+        { 0, 0, 0, true },
+        { NAN, NAN, 0, true },
+        { 300, 250, 0, true },        /* 0.3 of 1 and of 1.2 alike */
+        { 0, 100, 0.1133287, false }, /* 0.12 of 1.2 against nothing of 1 */
+        { 200, 0, 0.2231436, false }, /* 0.2 of 1 against nothing */
+        { 1000, 0, INFINITY, false }, /* all of it */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run_record a = make_run(on_a, 1, NAN, 0), b = make_run(on_a, 1.2, 0.1, 0);
+        a.pcie_ms = cases[i].first_ms;
+        b.pcie_ms = cases[i].second_ms;
+        const struct run_pair_error error = run_pair_error(&a, 1, &b, 1.2);
+        if ((isfinite(cases[i].pcie_log) ? fabs(error.pcie_log - cases[i].pcie_log) > 1e-6
+                                         : error.pcie_log < 1e300) ||
+            run_pair_is_sure(&error, 0.2) != cases[i].sure)
+            fail_msg("%g and %g: %.7g", a.pcie_ms, b.pcie_ms, error.pcie_log);
+    }
+}
+
 /* Bands of one kind that lie to one side differ by their widths alone; beside one that does not, the
  * distance of their middles counts as well. */
 static void test_two_sides(void **state) {
@@ -97,6 +123,7 @@ static void test_stacks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_how_far_apart),
+        cmocka_unit_test(test_pcie),
         cmocka_unit_test(test_two_sides),
         cmocka_unit_test(test_stacks),
     };

@@ -255,7 +255,7 @@ static void make_older(struct fixture *f, struct store *store) {
         "ALTER TABLE run DROP COLUMN memory_training_high_bytes;"
         "ALTER TABLE run DROP COLUMN launch_wait_ms;"
         "ALTER TABLE run DROP COLUMN launch_cost_ms;"
-        "ALTER TABLE run DROP COLUMN host_copy_ms;"
+        "ALTER TABLE run DROP COLUMN host_copy_ms; ALTER TABLE run DROP COLUMN pcie_ms;"
         "DROP VIEW run_summary; CREATE VIEW run_summary AS SELECT id FROM run;"
         "DROP VIEW validation_error; CREATE VIEW validation_error AS SELECT id FROM run;"
         "ALTER TABLE run DROP COLUMN band_below_fraction;"

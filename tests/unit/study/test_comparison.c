@@ -167,6 +167,25 @@ static void test_waits_for_launches(void **state) {
     }
 }
 
+/* What a run communicates over PCIe is said, and counts as an error of the difference. */
+static void test_pcie(void **state) {
+    (void)state;
+    struct iteration_record a[STEPS], b[STEPS];
+    struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1000), make_run(b, 0.7, 0.01, 1000) };
+    struct comparison_row rows[2];
+    struct arena *arena = arena_create();
+    runs[0].record.pcie_ms = 300;
+    runs[1].record.pcie_ms = 10;
+    comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
+    assert_true(fabs(rows[1].pcie_log + log(1 - 0.29)) < 1e-9);
+    assert_int_equal(rows[1].verdict, COMPARISON_LIKELY);
+    const char **warnings = comparison_warnings(runs, 2, arena);
+    assert_non_null(warnings[0]);
+    assert_non_null(strstr(warnings[0], "30 % of a step of run 1 is communication"));
+    assert_null(warnings[1]);
+    arena_destroy(arena);
+}
+
 /* Eight steps of 1000 to 1700 ms x factor, the longer the more they hold, in another order.
  * Variance of a step 60000 ms^2; half the mean square of what neighbours in contents differ by,
  * 5000 ms^2. */
@@ -403,6 +422,7 @@ static void test_money_has_an_order_of_its_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pcie),
         cmocka_unit_test(test_known_differences),
         cmocka_unit_test(test_waits_for_launches),
         cmocka_unit_test(test_contents_are_data),
