@@ -179,7 +179,9 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
     }
     job->report->matmul_fitted = true;
     calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", plan->gemm_gpu);
-    const double shift = plan->shift_gpu ? gemm_shift(job, fit, plan->shift_gpu) : 0;
+    const double shift = plan->shift_gpu         ? gemm_shift(job, fit, plan->shift_gpu)
+                         : plan->matmul_time > 0 ? log(plan->matmul_time)
+                                                 : 0;
     return matmul_json(job, fit,
                        arena_format(job->arena,
                                     "%s matmuls, SGLang and TensorRT-LLM collectors of "
@@ -564,16 +566,18 @@ void calibrate_add_note(struct calibrate_report *report, struct arena *arena, co
     report->notes[report->note_count++] = arena_text(arena, text);
 }
 
-/* `unused_notes`: so many say which tables did not suffice; those behind them say why rows of them
- * were not taken. */
+/* `unused_notes`: so many say which tables did not suffice; of those behind them some say why rows of
+ * them were not taken. */
 static bool nothing_fitted(struct calibrate_job *job, int64_t unused_notes) {
     const struct calibrate_report *report = job->report;
     const char *tables = report->notes[0];
     for (int64_t i = 1; i < unused_notes; i++)
         tables = arena_format(job->arena, "%s; %s", tables, report->notes[i]);
     error_set(job->err, "nothing was fitted: %s", tables);
-    return unused_notes < report->note_count &&
-           error_hint(job->err, "%s", report->notes[unused_notes]);
+    for (int64_t i = unused_notes; i < report->note_count; i++)
+        if (strstr(report->notes[i], " not taken: ") != NULL)
+            error_hint(job->err, "%s", report->notes[i]);
+    return false;
 }
 
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,

@@ -432,17 +432,30 @@ static const struct plan plans[] = {
       .band_factor = 2.5 },
     { .gpu = "h200-141g-nvl",
       .derived = true,
-      .note = "fractions of H100-SXM5-80GB on this part's peaks, attention by the cube root of "
-              "power; collectives of A100 PCIe at twice the speed, as PCIe 5 is: the bridges of "
-              "two or four cards are not priced",
-      H100_FRACTIONS,
+      .note = "fractions of H100-SXM5-80GB on this part's peaks, matmuls by its clock, attention by "
+              "the cube root of power; memory fractions of H200; collectives of A100 PCIe at twice "
+              "the speed, as PCIe 5 is: the bridges of two or four cards are not priced",
+      .gemm_gpu = "H100-SXM5-80GB",
+      .gemm_peak = H100_PEAK,
+      .gemm_bandwidth = 3350e9,
+      /* the data sheet's 835 TFLOP/s are of 1,545 MHz: 835 / 989 over its 1,785 of SXM's 1,980 */
+      .matmul_time = 0.937,
+      .settled_k_half = 128,
       .settled_efficiency = 0.83,
+      .fp8_efficiency = 0.73,
       .fp8_settled_efficiency = 0.81,
-      .settled_source = "H100 SXM's 771 TFLOP/s times power (600 W) to 2/3; fp8 to 0.3; isolated "
-                        "matmuls of H200 NVL reach 764 and 812 TFLOP/s, of data that is not stated",
+      .settled_source =
+          "H100 SXM's 771 TFLOP/s times power (600 W) to 2/3; fp8 to 0.3; a report on SMs and copy "
+          "engines (\"M3b: who moves the bytes on the GPU\", 2026) has isolated matmuls at 764 and "
+          "812 TFLOP/s, of data that it does not state",
+      .attention_gpu = "H100-SXM5-80GB",
+      .attention_backward_wide = HOPPER_BACKWARD_WIDE,
       /* 989 / 835 slower peak, (700 / 600 W) to 1/3 */
       .attention_forward_time = 0.89,
       .attention_backward_time = 0.89,
+      .stream_gpu = "H200-SXM",
+      .launch_us = 2.5,
+      .graph_launch_us = 1.3,
       PCIE_COLLECTIVES,
       .link_ratio = PCIE5_OVER_PCIE4,
       .band_factor = 2 },

@@ -29,6 +29,7 @@ struct plan {
     double gemm_peak, gemm_bandwidth; /* of gemm_gpu */
     double wave_slots;                /* this GPU's own; 0: as many as gemm_gpu's */
     const char *shift_gpu;            /* its training rows shift the table; NULL: none */
+    double matmul_time;               /* of gemm_gpu's fraction of the peak; 0: 1 */
     const struct stated_form *stated; /* instead of a fit */
     double settled_efficiency, settled_k_half, fp8_efficiency, fp4_efficiency;
     /* 0: as efficiency_file.c has it; fp4 settles at its own efficiency where fp8's is stated */

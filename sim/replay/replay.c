@@ -11,6 +11,7 @@
 #include "sim/base/thread_pool.h"
 #include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
+#include "sim/model/layer_division.h"
 #include "sim/replay/breakdown.h"
 #include "sim/replay/goodput.h"
 #include "sim/replay/memory_bound.h"
@@ -199,7 +200,7 @@ static int64_t loading_ns(const struct job *job, const struct batch_shape *shape
     int64_t samples = 0, patches = 0;
     for (int64_t i = 0; i < count; i++) {
         samples += shapes[i].samples;
-        patches += shapes[i].vision_tokens - shapes[i].vision_tiles * module_extra_tokens(vision);
+        patches += batch_patch_count(vision, &shapes[i]);
     }
     const double megapixels =
         1e-6 * (double)patches * (double)(vision->patch_size * vision->patch_size);

@@ -87,7 +87,7 @@ struct replay {
     enum precision mfu_precision; /* whose peak they are of: the last module's */
     double classes_s[REPLAY_CLASS_COUNT];
     /* A mean step's samples on the workers of the rank that takes longest, hidden or not (0: it is
-     * not modelled); steps that were shorter than the loading beside them. */
+     * not modelled, or answer_only); steps that were shorter than the loading beside them. */
     double loading_mean_s;
     int64_t late_loading_count;
     /* By how much a mean step would be shorter if nothing waited for launches: less than the class

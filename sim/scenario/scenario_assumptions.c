@@ -52,8 +52,8 @@ static void what_if_without_effect(struct reader *r) {
         { w->data_loading_workers != 1 || !w->data_loading_overlaps, loads(r->s),
           "loading takes no time: what_if.data_loading_ms_per_sample and _ms_per_megapixel are 0" },
         { w->data_loading_ms_per_megapixel > 0, r->s->model->modules[MODULE_VISION].layer_count > 0,
-          "no image is loaded: the model has no vision encoder "
-          "(what_if.data_loading_ms_per_megapixel; clips and texts by _ms_per_sample)" },
+          "what_if.data_loading_ms_per_megapixel has no effect: it counts what a vision encoder "
+          "sees, and the model has none (other clips, images and texts: _ms_per_sample)" },
         { !isnan(w->checkpoint_interval_min) || w->checkpoint_s != CHECKPOINT_S ||
               w->restart_min != RESTART_MIN,
           fails, "no checkpoints and no restarts: what_if.gpu_mtbf_hours is not given" },

@@ -271,6 +271,11 @@ static void test_data_loading(void **state) {
     const double mean_s = (8 * 0.003 + tiles / (double)ranks / steps * tile_s) / 2;
     assert_true(tiles > 0);
     assert_true(near(images.replay->classes_s[REPLAY_LOADING], mean_s, 1e-6));
+    assert_true(images.replay->loading_mean_s >= mean_s &&
+                images.replay->loading_mean_s < 2 * mean_s);
+    assert_true(near(late.replay->loading_mean_s, 400, 1e-9) && base.replay->loading_mean_s == 0);
+    assert_int_equal(late.replay->late_loading_count, late.replay->iteration_count);
+    assert_int_equal(beside.replay->late_loading_count, 0);
     assert_true(slowest_s / steps > 0.9 * mean_s);
     forget(&base);
     forget(&late);

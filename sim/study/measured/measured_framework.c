@@ -188,9 +188,9 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
         return liger && only_loss(told) ? "compile liger loss"
                : bf16                   ? "transformers bf16 compile"
                                         : "transformers compile";
-    if (liger && !bf16 && strcmp(engine(told, zero_stage), "deepspeed") == 0 &&
-        said_engine(told) != NULL)
-        return "transformers deepspeed liger";
+    const char *said = said_engine(told);
+    if (liger && !bf16 && said != NULL && strcmp(said, "deepspeed") == 0)
+        return only_loss(told) ? "deepspeed liger loss" : "transformers deepspeed liger";
     if (liger && !bf16)
         return only_loss(told) ? "transformers ddp liger loss" : "transformers liger";
     if (bf16) return liger ? "transformers-bf16-liger" : "transformers-bf16";
@@ -200,7 +200,7 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
 
 /* torch.compile came in March 2023, with PyTorch 2.0. */
 static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
-    const bool autocast = says(told, "autocast") || says(told, "amp");
+    const bool autocast = autocasts(told);
     const char *by = said_engine(told);
     const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
     const bool whole = stage(run) == 0 || (stage(run) < 0 && !sharded);
@@ -241,23 +241,22 @@ static int64_t paper_year(const char *text) {
     return year >= STACK_YEAR_MIN && year <= STACK_YEAR_MAX ? year : 0;
 }
 
-/* Megatron-LM trains in bf16 since, wherever that is to be had; V100 has run in fp16 longer. */
+/* Megatron-LM trains in bf16 since, where the GPU has it. */
 enum { LAST_YEAR_OF_FP16 = 2022 };
 
-static bool is_ampere_or_older(const char *hardware) {
+static bool is_ampere(const char *hardware) {
     static const char maker[] = "NVIDIA ";
     const bool named = strncasecmp(hardware, maker, sizeof maker - 1) == 0;
-    const enum gpu_generation generation =
-        gpu_generation_of(hardware + (named ? sizeof maker - 1 : 0));
-    return generation == GENERATION_VOLTA || generation == GENERATION_AMPERE;
+    return gpu_generation_of(hardware + (named ? sizeof maker - 1 : 0)) == GENERATION_AMPERE;
 }
 
 bool measured_year_is_of_fp16(const struct measured_run *run) {
-    static const char *const newer[] = { "core", "bridge", "swift", NULL };
+    static const char *const codes[] = { "lm", "deepspeed", NULL };
     return stack_name_year(run->stack) == 0 && paper_year(run->source) == 0 &&
            strcmp(run->precision, "fp16") == 0 && !(run->lora_rank > 0) &&
-           measured_text_says(run->stack, "megatron") && !says_one(run->stack, newer) &&
-           measured_says_attention(run->stack)[0] == '\0' && is_ampere_or_older(run->hardware);
+           !measured_is_file(run->stack) && measured_text_says(run->stack, "megatron") &&
+           says_one(run->stack, codes) && !measured_text_says(run->stack, "core") &&
+           measured_says_attention(run->stack)[0] == '\0' && is_ampere(run->hardware);
 }
 
 int64_t measured_year(const struct measured_run *run) {

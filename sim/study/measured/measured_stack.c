@@ -299,14 +299,6 @@ static void note_found(struct measured_row *row, const char *how, const char *wh
         meant == NULL ? "" : arena_format(row->context->arena, "; did you mean \"%s\"?", meant));
 }
 
-/* "PyTorch AMP 2026": pytorch-amp-2026. */
-static const char *spelled_as_file(struct arena *arena, const char *name) {
-    char *spelled = arena_text(arena, name);
-    for (char *at = spelled; *at != '\0'; at++)
-        *at = *at == ' ' || *at == '_' ? '-' : (char)tolower((unsigned char)*at);
-    return spelled;
-}
-
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
 static void find_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
@@ -321,9 +313,8 @@ static void find_stack(struct measured_row *row) {
     if (stack != NULL && !exact && stack_name_year(name) == 0 && year > 0)
         stack =
             stack_find(list, arena_format(arena, "%s %ld", name, (long)year), divided, &ignored);
-    const char *told = stack_named(list, spelled_as_file(arena, name)) == NULL
-                           ? measured_framework(arena, list, r, divided)
-                           : NULL;
+    const char *told =
+        stack_named(list, name) == NULL ? measured_framework(arena, list, r, divided) : NULL;
     const struct stack *other = told != NULL ? stack_find(list, told, divided, &ignored) : NULL;
     const bool by_notes = other != NULL && other != stack;
     if (by_notes) stack = other;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "sim/base/units.h"
+#include "sim/model/layer_division.h"
 
 struct moments {
     double count, sum, squares;
@@ -35,7 +36,7 @@ static struct spread spread_of_all(const struct moments *by_stage, int64_t stage
 
 static double patches_of(const struct execution *e, const struct batch_shape *shape) {
     const struct module *vision = &e->scenario->model->modules[MODULE_VISION];
-    return (double)(shape->vision_tokens - module_extra_tokens(vision) * shape->vision_tiles);
+    return (double)batch_patch_count(vision, shape);
 }
 
 struct collected {
