@@ -84,9 +84,11 @@ static const struct word {
     { "outcome", "ok", "success succeeded completed done ran fits" },
     { "outcome", "oom", "out-of-memory cuda-oom cuda-out-of-memory" },
     { "peak_mem_kind", "allocated",
-      "max-allocated memory-allocated max-memory-allocated peak-allocated" },
+      "max-allocated memory-allocated max-memory-allocated peak-allocated "
+      "torch.cuda.max-memory-allocated" },
     { "peak_mem_kind", "reserved",
-      "max-reserved memory-reserved max-memory-reserved peak-reserved cached" },
+      "max-reserved memory-reserved max-memory-reserved peak-reserved cached "
+      "torch.cuda.max-memory-reserved" },
     { "peak_mem_kind", "device", "nvidia-smi nvml card" },
     { "head", "tokens", "yes true all lm language vocabulary" },
     { "head", "none", "no false pooled contrastive classification classifier" },
@@ -119,7 +121,7 @@ static const struct count_word {
     { "zero_stage", "ddp no-shard", 0 },
     { "zero_stage", "zero1 zero-1 distributed-optimizer", 1 },
     { "zero_stage", "zero2 zero-2 shard-grad-op", 2 },
-    { "zero_stage", "zero3 zero-3 full-shard fsdp fsdp2", 3 },
+    { "zero_stage", "zero3 zero-3 full-shard fsdp fsdp2 fsdp-full-shard fsdp2-full-shard", 3 },
 };
 enum { COUNT_WORD_COUNT = sizeof count_words / sizeof count_words[0] };
 
