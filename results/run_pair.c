@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <string.h>
 #include "sim/base/band.h"
 
 static cJSON *resolved(const struct run_record *run) {
@@ -43,8 +44,51 @@ static double share_of(const struct run_record *run, double amount, double ms) {
     return amount * goodput * ms / run->step_time_mean_ms;
 }
 
-static double pcie_share(const struct run_record *run, double amount) {
-    return isnan(run->pcie_ms) ? 0 : share_of(run, amount, run->pcie_ms);
+/* As the names of GPUs without NVLink end ("h100-94g-nvl" is priced without its bridges). */
+static bool is_card(const struct run_record *run) {
+    static const char *const ends[] = { "-pcie", "-nvl" };
+    cJSON *scenario = resolved(run);
+    const char *name = cJSON_GetStringValue(value_of(scenario, "cluster", "hardware"));
+    bool card = false;
+    for (size_t i = 0; name != NULL && i < sizeof ends / sizeof ends[0]; i++)
+        card = card || (strlen(name) >= strlen(ends[i]) &&
+                        strcmp(name + strlen(name) - strlen(ends[i]), ends[i]) == 0);
+    cJSON_Delete(scenario);
+    return card;
+}
+
+/* Of one that a version before 17 of the tables stored, all that it communicates. */
+static double pcie_ms(const struct run_record *run) {
+    if (!isnan(run->pcie_ms)) return run->pcie_ms;
+    if (!is_card(run)) return 0;
+    const double parts[] = { run->exposed_tensor_ms, run->exposed_context_ms,
+                             run->exposed_pipeline_ms, run->exposed_data_ms };
+    double sum = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        sum += isnan(parts[i]) ? 0 : parts[i];
+    return sum;
+}
+
+/* How much less a run is, in ln, where its traffic over PCIe takes no time. */
+static double pcie_log(const struct run_record *run) {
+    return -log1p(-fmin(share_of(run, 1, pcie_ms(run)), 1));
+}
+
+static bool same_hardware(const struct run_record *a, const struct run_record *b) {
+    cJSON *left = resolved(a), *right = resolved(b);
+    const cJSON *l = value_of(left, "cluster", "hardware"),
+                *r = value_of(right, "cluster", "hardware");
+    const bool same = l != NULL && r != NULL && cJSON_Compare(l, r, true);
+    cJSON_Delete(left);
+    cJSON_Delete(right);
+    return same;
+}
+
+/* One server's speed is wrong for both alike, two servers' each to its own side. */
+static double pcie_apart(const struct run_record *a, const struct run_record *b) {
+    const double of_a = pcie_log(a), of_b = pcie_log(b);
+    if (isinf(of_a) || isinf(of_b)) return INFINITY;
+    return same_hardware(a, b) ? fabs(of_a - of_b) : of_a + of_b;
 }
 
 /* Where one band lies to a side of the other, runs are that much longer for their predictions; what
@@ -68,8 +112,7 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
                              share_of(reference, reference_amount, reference->launch_cost_ms);
         error.waits_log = fabs(log1p(waits / reference_amount));
     }
-    const double pcie = pcie_share(run, run_amount) - pcie_share(reference, reference_amount);
-    error.pcie_log = fabs(log1p(pcie / reference_amount));
+    error.pcie_log = pcie_apart(run, reference);
     return error;
 }
 

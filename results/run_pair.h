@@ -21,7 +21,7 @@ struct run_pair_error {
     double predictions_log; /* by which the two predictions err against each other; NaN: no bands */
     bool shared;            /* that is the figure of pairs of one GPU and stack, not both bands */
     double waits_log;       /* what waiting for launches costs; NaN: see run_pair_waits_told() */
-    double pcie_log;        /* what communicating over PCIe takes; 0 too where a run does not tell */
+    double pcie_log; /* communication over PCIe; of old runs all of it, by the name of the GPU */
 };
 
 /* Of the whole training: GPU-days, days or money. */

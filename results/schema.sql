@@ -100,7 +100,7 @@ CREATE TABLE run (
     launch_cost_ms        REAL,                -- by how much a mean step would be shorter if nothing waited for launches
     host_copy_ms          REAL,                -- of a mean step, beside the parts above: copies of kept activations to host memory and back, not hidden; NULL: inside exposed_tensor_ms
     band_below_fraction   REAL,                -- error band: down to step time x (1 - this); NULL: as band_fraction
-    pcie_ms               REAL                 -- of a mean step, the tensor, context and data communication of the parts above where GPUs of a node talk over PCIe, at a speed that is the server's and no rule states; 0: they do not; NULL: not told
+    pcie_ms               REAL                 -- of a mean step, what is communicated inside nodes at most and waits for that, where their GPUs talk over PCIe at a speed that is the server's and no rule states; 0: they do not; NULL: not told
 ) STRICT;
 CREATE INDEX run_by_name ON run (scenario_name, id);
 

@@ -145,11 +145,24 @@ static struct node_probe probe_node(const struct scenario *s) {
     };
 }
 
+/* A factor leaves the speed it multiplies an estimate. */
+static bool states_speed(const struct cost_model *model, struct node_probe probe,
+                         enum operator_kind kind) {
+    probe.work.kind = kind;
+    const struct rule *rule = cost_model_price(model, &probe.work, &probe.node).rule;
+    return rule != NULL && rule->setting != RULE_FACTOR;
+}
+
 /* Of a pair the cards' own links are measured. */
 bool scenario_talks_over_pcie(const struct scenario *s) {
+    static const enum operator_kind kinds[] = { OPERATOR_ALL_REDUCE, OPERATOR_ALL_GATHER,
+                                                OPERATOR_REDUCE_SCATTER };
     const struct node_probe probe = probe_node(s);
-    return cost_model_gpu(s->cost_model)->nvlink_bytes_per_s == 0 && probe.node.rank_count > 2 &&
-           cost_model_price(s->cost_model, &probe.work, &probe.node).rule == NULL;
+    if (cost_model_gpu(s->cost_model)->nvlink_bytes_per_s > 0 || probe.node.rank_count <= 2)
+        return false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!states_speed(s->cost_model, probe, kinds[i])) return true;
+    return false;
 }
 
 /* How fast PCIe is depends on board and processors: tables of one card may lie ten times apart. */
@@ -174,7 +187,8 @@ static void pcie_assumption(struct reader *r) {
 
 static void not_priced_assumption(struct reader *r) {
     const struct gpu *gpu = cost_model_gpu(r->s->cost_model);
-    if (gpu->not_priced[0] != '\0')
+    const bool alone = r->s->cluster_fields.gpu_count == 1;
+    if (gpu->not_priced[0] != '\0' && gpu->nvlink_bytes_per_s == 0 && !alone)
         scenario_assume(
             r, arena_format(r->s->arena, "not priced of %s: %s", gpu->name, gpu->not_priced));
 }

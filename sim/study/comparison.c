@@ -381,8 +381,8 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
             warnings[count++] = arena_format(
                 arena,
                 "%.0f %% of a step of run %ld is communication where GPUs of a node talk over "
-                "PCIe, at "
-                "a speed that is the server's and that no band covers: the order is sure only "
+                "PCIe, or waits for it, at a speed that is the server's and that no band covers: "
+                "the order is sure only "
                 "beyond what it makes of the difference",
                 100 * pcie, (long)i + 1);
     }

@@ -376,6 +376,39 @@ const char *execution_stage_layers(const struct execution *e, int64_t stage, str
     return text;
 }
 
+/* Ranks of some group share a node: where none do its traffic takes the NICs alone. */
+static bool shares_node(const struct layout *layout, enum communicator_kind kind) {
+    return layout_communicator(layout, kind).ranks_per_node > 1;
+}
+
+/* What is communicated inside nodes, at most: what shares a class with it counts too (an update
+ * beside the gather of its parameters, what the same groups send over NICs). */
+static double in_node_s(const struct layout *layout, const double *classes_s) {
+    double sum = 0;
+    if (shares_node(layout, COMMUNICATOR_TENSOR)) sum += classes_s[REPLAY_TENSOR];
+    if (shares_node(layout, COMMUNICATOR_CONTEXT)) sum += classes_s[REPLAY_CONTEXT];
+    if (shares_node(layout, COMMUNICATOR_DATA)) {
+        sum += classes_s[REPLAY_DATA];
+        if (layout->zero_stage > 0) sum += classes_s[REPLAY_UPDATE];
+    }
+    if (layout->pp > 1 && layout_stage_link(layout, 0).node_count == 1)
+        sum += classes_s[REPLAY_SEND];
+    return sum;
+}
+
+/* With its part of the waits for other stages and ranks, which last as long as the work does that
+ * they wait for. */
+static double over_pcie_s(const struct scenario *s, const struct replay *r) {
+    static const enum replay_class waits[] = { REPLAY_BUBBLE, REPLAY_STAGE_IMBALANCE,
+                                               REPLAY_TIME_IMBALANCE, REPLAY_RANK_IMBALANCE };
+    if (!scenario_talks_over_pcie(s)) return 0;
+    double busy_s = r->step_time_mean_s;
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
+        busy_s -= r->classes_s[waits[i]];
+    if (!(busy_s > 0)) return 0;
+    return in_node_s(&s->layout, r->classes_s) * r->step_time_mean_s / busy_s;
+}
+
 void execution_record(const struct execution *e, const struct provenance *provenance,
                       struct arena *arena, struct run_record *run) {
     const struct scenario *s = e->scenario;
@@ -444,9 +477,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->rank_imbalance_ms = c[REPLAY_RANK_IMBALANCE] * 1e3;
     run->time_imbalance_ms = c[REPLAY_TIME_IMBALANCE] * 1e3;
     run->loading_ms = c[REPLAY_LOADING] * 1e3;
-    run->pcie_ms = scenario_talks_over_pcie(s)
-                       ? (c[REPLAY_TENSOR] + c[REPLAY_CONTEXT] + c[REPLAY_DATA]) * 1e3
-                       : 0;
+    run->pcie_ms = over_pcie_s(s, r) * 1e3;
     run->goodput_fraction = r->goodput_fraction;
     run->left_out_fraction = job_left_out_fraction(e->job);
     run->dropped_fraction = job_dropped_fraction(e->job);

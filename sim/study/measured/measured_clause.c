@@ -257,9 +257,10 @@ static bool denied_ahead(const struct clause *clause, int first) {
 }
 
 enum polarity clause_polarity(const struct clause *clause, int first, int last, const char *rest) {
-    static const char *const filling[] = { "is",     "was",     "are",    "were",     "set",
-                                           "to",     "be",      "kernel", "kernels",  "mode",
-                                           "enable", "enabled", "turned", "switched", "granularity", NULL };
+    static const char *const filling[] = { "is",      "was",      "are",         "were",
+                                           "set",     "to",       "be",          "kernel",
+                                           "kernels", "mode",     "enable",      "enabled",
+                                           "turned",  "switched", "granularity", NULL };
     static const char *const contracted[] = { "isn",  "wasn", "aren",  "weren",
                                               "didn", "don",  "doesn", NULL };
     if (clause_is_unclear(clause) || untold_ahead(clause, first)) return POLARITY_UNCLEAR;

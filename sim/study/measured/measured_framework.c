@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
-#include "costmodel/generation.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
@@ -16,10 +15,10 @@
 /* Words of names that say how a model is trained, and not by whose code. */
 static bool is_general(const char *word, size_t length) {
     static const char *const general[] = {
-        "transformers", "huggingface", "hf",       "trainer",    "accelerate",  "trl",
-        "peft",         "deepspeed",   "pytorch",  "torch",      "fsdp",        "ddp",
-        "zero",         "compile",     "compiled", "eager",      "autocast",    "amp",
-        "bf",           "fp",          "liger",    "sfttrainer", "ligerkernel",
+        "transformers", "huggingface", "hf",       "trainer",     "accelerate", "trl",
+        "peft",         "deepspeed",   "pytorch",  "torch",       "fsdp",       "ddp",
+        "zero",         "compile",     "compiled", "eager",       "autocast",   "amp",
+        "bf",           "fp",          "liger",    "ligerkernel",
     };
     while (length > 0 && isdigit((unsigned char)word[length - 1]))
         length--;
@@ -171,12 +170,17 @@ static bool weights_are_bf16(const struct told *told) {
 }
 
 static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
-                                            "accelerate",   "peft", "sfttrainer",  NULL };
+                                            "accelerate",   "peft", NULL };
 static const char *const liger_words[] = { "liger", "ligerkernel", NULL };
 
 /* Only its loss, not its norms and gates. */
 static bool only_loss(const struct told *told) {
-    static const char *const words[] = { "fused head and cross entropy", "fused loss", NULL };
+    static const char *const words[] = { "fused head and cross entropy",
+                                         "(fused loss)",
+                                         "fused loss alone",
+                                         "fused loss only",
+                                         "only the fused loss",
+                                         NULL };
     return says_one(told->notes, words);
 }
 
@@ -244,10 +248,9 @@ static int64_t paper_year(const char *text) {
 /* Megatron-LM trains in bf16 since, where the GPU has it. */
 enum { LAST_YEAR_OF_FP16 = 2022 };
 
+/* However it is spelt: "8x NVIDIA A100-SXM4-80GB". */
 static bool is_ampere(const char *hardware) {
-    static const char maker[] = "NVIDIA ";
-    const bool named = strncasecmp(hardware, maker, sizeof maker - 1) == 0;
-    return gpu_generation_of(hardware + (named ? sizeof maker - 1 : 0)) == GENERATION_AMPERE;
+    return strcasestr(hardware, "a100") != NULL || strcasestr(hardware, "a800") != NULL;
 }
 
 bool measured_year_is_of_fp16(const struct measured_run *run) {

@@ -322,8 +322,10 @@ static enum measured_kernels kernels_at(const struct clause *clause, int i, cons
     if (!clause_is_one_of(clause_token(clause, i), compile) || clause_mentions(clause, others) ||
         is(clause, i + 1, "loss") || clause_is_one_of(clause_token(clause, i - 1), parts))
         return KERNELS_UNSAID;
-    static const char *const refused[] = { "false", "off", "disabled", NULL };
-    if (is(clause, i + 1, "model") && clause_is_one_of(clause_token(clause, i + 2), refused))
+    static const char *const refused[] = { "false", "off",  "disabled", "disable", "0",
+                                           "no",    "none", "null",     "never",   NULL };
+    if (is(clause, i, "compile") && is(clause, i + 1, "model") &&
+        clause_is_one_of(clause_token(clause, i + 2), refused))
         return KERNELS_NOT_COMPILED; /* "compile_model False" */
     switch (clause_polarity(clause, i, i, rest)) {
     case POLARITY_SAID:

@@ -29,10 +29,10 @@ static const struct word {
     { "norm", "rms", "rmsnorm rms-norm" },
     { "precision", "bf16",
       "bfloat16 bf16-mixed amp-bf16 bf16-amp mixed-bf16 torch.bfloat16 bf16-autocast "
-      "autocast-bf16 bf16-mixed-precision mixed-precision-bf16 bf16-true" },
+      "autocast-bf16 bf16-mixed-precision mixed-precision-bf16" },
     { "precision", "fp16",
       "float16 half fp16-mixed amp-fp16 fp16-amp mixed-fp16 torch.float16 fp16-autocast "
-      "autocast-fp16 fp16-mixed-precision mixed-precision-fp16 16-mixed 16-true" },
+      "autocast-fp16 fp16-mixed-precision mixed-precision-fp16 16-mixed" },
     { "precision", "fp8",
       "float8 mxfp8 fp8-mx fp8-cs fp8-ds fp8-sc fp8-e4m3 fp8-hybrid fp8-delayed fp8-tensorwise "
       "fp8-rowwise fp8-blockwise float8-tensorwise float8-rowwise amp-fp8" },

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include "results/run_pair.h"
 
 static const char on_a[] = "{\"cluster\":{\"hardware\":\"h\"},\"layout\":{\"backend\":\"m\","
@@ -65,29 +66,60 @@ static void test_how_far_apart(void **state) {
     }
 }
 
-/* What PCIe makes of the difference is no evidence; a run of before says nothing of it. */
+/* What PCIe makes of the difference is no evidence, in either order; of two GPUs' servers each has a
+ * speed of its own. A run of before says nothing of it. */
 static void test_pcie(void **state) {
     (void)state;
     static const struct {
+        const char *second;
         double first_ms, second_ms, pcie_log;
         bool sure;
     } cases[] = {
-        { 0, 0, 0, true },
-        { NAN, NAN, 0, true },
-        { 300, 250, 0, true },        /* 0.3 of 1 and of 1.2 alike */
-        { 0, 100, 0.1133287, false }, /* 0.12 of 1.2 against nothing of 1 */
-        { 200, 0, 0.2231436, false }, /* 0.2 of 1 against nothing */
-        { 1000, 0, INFINITY, false }, /* all of it */
+        { on_a, 0, 0, 0, true },
+        { on_a, NAN, NAN, 0, true },
+        { on_a, 300, 300, 0, true },
+        { on_a, 0, 100, 0.1053605, false }, /* -ln(1 - 0.1) */
+        { on_a, 200, 0, 0.2231436, false },
+        { on_a, 300, 200, 0.1335314, false },
+        { on_b, 300, 300, 0.7133499, false },
+        { on_b, 0, 100, 0.1053605, true }, /* both bands are less than the pair's */
+        { on_a, 1000, 0, INFINITY, false },
+        { on_a, 1000, 1000, INFINITY, false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct run_record a = make_run(on_a, 1, NAN, 0), b = make_run(on_a, 1.2, 0.1, 0);
+        struct run_record a = make_run(on_a, 1, NAN, 0), b = make_run(cases[i].second, 1.2, 0.1, 0);
         a.pcie_ms = cases[i].first_ms;
         b.pcie_ms = cases[i].second_ms;
-        const struct run_pair_error error = run_pair_error(&a, 1, &b, 1.2);
+        const struct run_pair_error error = run_pair_error(&a, 1, &b, 1.2),
+                                    back = run_pair_error(&b, 1.2, &a, 1);
         if ((isfinite(cases[i].pcie_log) ? fabs(error.pcie_log - cases[i].pcie_log) > 1e-6
                                          : error.pcie_log < 1e300) ||
-            run_pair_is_sure(&error, 0.2) != cases[i].sure)
-            fail_msg("%g and %g: %.7g", a.pcie_ms, b.pcie_ms, error.pcie_log);
+            run_pair_is_sure(&error, 0.2) != cases[i].sure || back.pcie_log != error.pcie_log)
+            fail_msg("%g and %g: %.7g and %.7g back", a.pcie_ms, b.pcie_ms, error.pcie_log,
+                     back.pcie_log);
+    }
+}
+
+/* One that was stored before: all its communication, where its GPU is a card. */
+static void test_pcie_of_old_runs(void **state) {
+    (void)state;
+    static const struct {
+        const char *hardware;
+        double pcie_log;
+    } cases[] = { { "l40s-48g-pcie", 0.3566749 },
+                  { "h100-94g-nvl", 0.3566749 },
+                  { "h100-80g-sxm", 0 },
+                  { "pcie", 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char scenario[80];
+        snprintf(scenario, sizeof scenario, "{\"cluster\":{\"hardware\":\"%s\"}}",
+                 cases[i].hardware);
+        struct run_record a = make_run(scenario, 1, NAN, 0), b = make_run(scenario, 1.2, NAN, 0);
+        a.pcie_ms = NAN;
+        a.exposed_tensor_ms = 200;
+        a.exposed_data_ms = 100;
+        b.pcie_ms = 0;
+        assert_true(fabs(run_pair_error(&a, 1, &b, 1.2).pcie_log - cases[i].pcie_log) < 1e-6);
     }
 }
 
@@ -122,9 +154,8 @@ static void test_stacks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_how_far_apart),
-        cmocka_unit_test(test_pcie),
-        cmocka_unit_test(test_two_sides),
+        cmocka_unit_test(test_how_far_apart),    cmocka_unit_test(test_pcie),
+        cmocka_unit_test(test_pcie_of_old_runs), cmocka_unit_test(test_two_sides),
         cmocka_unit_test(test_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,8 @@ static void test_rules_in_the_file(void **state) {
           "\"cluster\": { \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 32, "
           "\"nic_Gbit_per_s_per_gpu\": -4 }",
           "4:85: error: /cluster/nic_Gbit_per_s_per_gpu: must be 0.01 to 100000 Gbit/s, got -4",
-          "one-way network bandwidth of a node divided by its GPUs" },
+          "one-way network bandwidth of a node divided by its GPUs; of one node alone any figure "
+          "does" },
         { "out of range: zero", LAYOUT, "\"layout\": { \"tp\": 0, \"pp\": 4 }",
           "5:19: error: /layout/tp: must be 1 to 1024 ranks, got 0", "tensor parallel degree" },
         { "unknown choice", TRAINING, "\"training\": { \"precision\": \"bf8\" }",
@@ -78,7 +79,8 @@ static void test_rules_in_the_file(void **state) {
         { "missing key of the cluster", CLUSTER,
           "\"cluster\": { \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 32 }",
           "4:1: error: /cluster: \"nic_Gbit_per_s_per_gpu\" is missing from \"cluster\"",
-          "one-way network bandwidth of a node divided by its GPUs" },
+          "one-way network bandwidth of a node divided by its GPUs; of one node alone any figure "
+          "does" },
         { "unknown model", MODEL, "\"model\": \"internvl-6b-20\"",
           "2:10: error: /model/name: no model is called 'internvl-6b-20' in scenarios/models",
           "did you mean 'internvl-6b-20b'?" },

@@ -175,9 +175,11 @@ static void test_pcie(void **state) {
     struct comparison_row rows[2];
     struct arena *arena = arena_create();
     runs[0].record.pcie_ms = 300;
-    runs[1].record.pcie_ms = 10;
+    runs[1].record.pcie_ms = 7;
+    runs[0].record.resolved_scenario = runs[1].record.resolved_scenario =
+        "{\"cluster\":{\"hardware\":\"h\"}}";
     comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
-    assert_true(fabs(rows[1].pcie_log + log(1 - 0.29)) < 1e-9);
+    assert_true(fabs(rows[1].pcie_log - (log(0.99) - log(0.7))) < 1e-9);
     assert_int_equal(rows[1].verdict, COMPARISON_LIKELY);
     const char **warnings = comparison_warnings(runs, 2, arena);
     assert_non_null(warnings[0]);

@@ -63,7 +63,7 @@ static const struct {
     const char *sql, *allowed;
 } tables[] = {
     { "SELECT * FROM run WHERE id = ?1", " failure planner_mean_ms planner_exposed_ms "
-      "asked_samples_per_step " },
+                                         "asked_samples_per_step " },
     { "SELECT * FROM iteration WHERE run_id = ?1", " planner_ns " },
     { "SELECT * FROM stage WHERE run_id = ?1", "" },
     { "SELECT * FROM memory WHERE run_id = ?1", "" },
@@ -124,6 +124,71 @@ static bool read_number(void *context, sqlite3_stmt *row, struct error *err) {
 
 /* A policy that plans each iteration says what that takes, and how the first one's order was
  * searched. */
+/* Traffic inside a node without NVLink, whose speed no rule states, is told: what groups send that
+ * share no node is not of it, and a factor is not a speed. */
+static void test_what_goes_over_pcie(void **state) {
+    (void)state;
+#define SPEED(kind, what) "{\"operator\":\"" kind "\"," what "}"
+    static const struct {
+        const char *set[5];
+        bool tensor, data, send, update;
+    } cases[] = {
+        { { "cluster.hardware=a100-80g-sxm" }, false, false, false, false },
+        { { "layout.zero_stage=1" }, true, true, true, true },
+        { { "layout.zero_stage=0" }, true, true, true, false },
+        { { "layout.zero_stage=1", "cluster.gpus_per_node=4" }, true, true, false, true },
+        { { "layout.zero_stage=1", "cluster.gpus_per_node=4", "layout.tp=4", "layout.pp=1" },
+          true,
+          false,
+          false,
+          false },
+        { { "layout.zero_stage=1", "rules=[" SPEED("all-reduce", "\"bandwidth_GB_per_s\":20") "]" },
+          true,
+          true,
+          true,
+          true },
+        { { "layout.zero_stage=0",
+            "rules=[" SPEED("all-reduce", "\"bandwidth_GB_per_s\":20") "," SPEED(
+                "all-gather", "\"bandwidth_GB_per_s\":20") "," SPEED("reduce-scatter",
+                                                                     "\"factor\":2") "]" },
+          true,
+          true,
+          true,
+          false },
+        { { "rules=[" SPEED("all-reduce", "\"bandwidth_GB_per_s\":20") "," SPEED(
+              "all-gather",
+              "\"bandwidth_GB_per_s\":20") "," SPEED("reduce-scatter",
+                                                     "\"bandwidth_GB_per_s\":20") "]" },
+          false,
+          false,
+          false,
+          false },
+    };
+#undef SPEED
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *set[7] = { "cluster.hardware=l40s-48g-pcie" };
+        for (int k = 0; cases[i].set[k] != NULL; k++)
+            set[k + 1] = cases[i].set[k];
+        struct execution *e = execute(set, FIDELITY_STAGE, 1);
+        struct run_record run;
+        execution_record(e, &provenance, arena, &run);
+        assert_true(run.exposed_tensor_ms > 0 && run.exposed_data_ms > 0 && run.update_ms > 0);
+        const double sent = (cases[i].tensor ? run.exposed_tensor_ms : 0) +
+                            (cases[i].data ? run.exposed_data_ms : 0) +
+                            (cases[i].send ? run.exposed_pipeline_ms : 0) +
+                            (cases[i].update ? run.update_ms : 0);
+        const double waits =
+            run.bubble_ms + run.stage_imbalance_ms + run.time_imbalance_ms + run.rank_imbalance_ms;
+        assert_true(waits > 0 || run.pcie_ms == 0);
+        const double want = sent / (1 - waits / run.step_time_mean_ms);
+        if (fabs(run.pcie_ms - want) > 1e-9 * (1 + want))
+            fail_msg("case %zu: %g ms, not %g", i, run.pcie_ms, want);
+        execution_destroy(e);
+    }
+    arena_destroy(arena);
+}
+
 static void test_planned_iterations_are_stored(void **state) {
     (void)state;
     static const char *const set[] = { "policy={\"joint\":{\"name\":\"dip\",\"rollouts\":60}}",
@@ -369,6 +434,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_columns_are_filled),
         cmocka_unit_test(test_the_parts_are_the_whole),
+        cmocka_unit_test(test_what_goes_over_pcie),
         cmocka_unit_test(test_planned_iterations_are_stored),
         cmocka_unit_test(test_the_breakdown_explains_everything),
         cmocka_unit_test(test_threads_do_not_change_the_digest),
