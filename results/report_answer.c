@@ -175,8 +175,8 @@ static const char *sureness_text(const struct report *r, double more) {
         waits = ", but a run that an older version stored does not tell what it waits for the "
                 "host's launches: the order is not sure";
     else if (!run_pair_is_sure(&error, more) && error.pcie_log > error.waits_log)
-        waits = ", but not by as much as the two differ in what they send over PCIe, whose speed "
-                "is the server's: the order is not sure";
+        waits = ", but not by as much as a server with faster or slower PCIe may bring the two "
+                "nearer: the order is not sure";
     else if (!run_pair_is_sure(&error, more))
         waits = ", but not by as much as the two differ in their waits for the host's launches, "
                 "which no measured run tells: the order is not sure";

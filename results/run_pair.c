@@ -69,9 +69,15 @@ static double pcie_ms(const struct run_record *run) {
     return sum;
 }
 
-/* How much less a run is, in ln, where its traffic over PCIe takes no time. */
-static double pcie_log(const struct run_record *run) {
-    return -log1p(-fmin(share_of(run, 1, pcie_ms(run)), 1));
+/* Of what is predicted among eight cards (12.5 GB/s), that servers of one card took: 28 GB/s of
+ * NVIDIA/nccl-tests issue 178 and nccl issue 1639, 1.4 GB/s of ai-dynamo/aiconfigurator. */
+#define PCIE_SHORTEST (12.5 / 28)
+#define PCIE_LONGEST  (12.5 / 1.4)
+
+/* How much longer a run is, in ln, where its traffic over PCIe takes `times` what it is predicted
+ * to. */
+static double longer_log(const struct run_record *run, double times) {
+    return log1p((times - 1) * fmin(share_of(run, 1, pcie_ms(run)), 1));
 }
 
 static bool same_hardware(const struct run_record *a, const struct run_record *b) {
@@ -84,11 +90,14 @@ static bool same_hardware(const struct run_record *a, const struct run_record *b
     return same;
 }
 
-/* One server's speed is wrong for both alike, two servers' each to its own side. */
-static double pcie_apart(const struct run_record *a, const struct run_record *b) {
-    const double of_a = pcie_log(a), of_b = pcie_log(b);
-    if (isinf(of_a) || isinf(of_b)) return INFINITY;
-    return same_hardware(a, b) ? fabs(of_a - of_b) : of_a + of_b;
+/* By how much the longer of two may be the less long for its servers' speeds: one speed where the
+ * GPU is the same. */
+static double pcie_apart(const struct run_record *shorter, const struct run_record *longer) {
+    const double fast = longer_log(longer, PCIE_SHORTEST), slow = longer_log(shorter, PCIE_LONGEST);
+    if (!same_hardware(shorter, longer)) return slow - fast;
+    const double both_fast = longer_log(shorter, PCIE_SHORTEST) - fast,
+                 both_slow = slow - longer_log(longer, PCIE_LONGEST);
+    return fmax(0, fmax(both_fast, both_slow));
 }
 
 /* Where one band lies to a side of the other, runs are that much longer for their predictions; what
@@ -112,7 +121,8 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
                              share_of(reference, reference_amount, reference->launch_cost_ms);
         error.waits_log = fabs(log1p(waits / reference_amount));
     }
-    error.pcie_log = pcie_apart(run, reference);
+    error.pcie_log =
+        reference_amount < run_amount ? pcie_apart(reference, run) : pcie_apart(run, reference);
     return error;
 }
 

@@ -21,7 +21,9 @@ struct run_pair_error {
     double predictions_log; /* by which the two predictions err against each other; NaN: no bands */
     bool shared;            /* that is the figure of pairs of one GPU and stack, not both bands */
     double waits_log;       /* what waiting for launches costs; NaN: see run_pair_waits_told() */
-    double pcie_log; /* communication over PCIe; of old runs all of it, by the name of the GPU */
+    /* By how much another server's PCIe may bring the two nearer to the other order; of old runs all
+     * communication counts, by the name of the GPU. */
+    double pcie_log;
 };
 
 /* Of the whole training: GPU-days, days or money. */

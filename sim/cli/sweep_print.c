@@ -484,8 +484,8 @@ static void print_order(const struct sweep *sweep, const struct sweep_decision *
         puts("  sure, where layouts wait for launches for different times: by so much more, since "
              "how long a host takes is a stack's figure");
     if (pcie)
-        puts("  sure, where layouts communicate over PCIe for different times: by so much more, "
-             "since its speed is the server's");
+        puts("  sure, where layouts communicate over PCIe for different times: by so much more "
+             "as another server's speed may bring them nearer");
     if (comparison_more_steps_may_tell(d->against_best, sweep->top_count))
         puts("  more steps may settle what is open: a part of the epoch was replayed "
              "(simulate.iterations)");

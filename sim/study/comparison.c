@@ -382,8 +382,8 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                 arena,
                 "%.0f %% of a step of run %ld is communication where GPUs of a node talk over "
                 "PCIe, or waits for it, at a speed that is the server's and that no band covers: "
-                "the order is sure only "
-                "beyond what it makes of the difference",
+                "the order is sure only where it holds at 0.45 to 9 times what that is predicted "
+                "to take",
                 100 * pcie, (long)i + 1);
     }
     cJSON *first = resolved(&runs[0]);

@@ -59,7 +59,7 @@ struct comparison_row {
      * often they do (comparison.c); NaN from a single step. */
     double delta_low_fraction, delta_high_fraction;
     double launches_log; /* of may_err_log, what waiting for launches costs; NaN: not stored */
-    double pcie_log;     /* and what communication over PCIe takes */
+    double pcie_log;     /* and what another server's PCIe would make of the order */
     double may_err_log;  /* what |ln(this / reference)| must exceed to be sure */
     /* That the sign is not an error of the predictions: may_err_log taken as 80 % of a normal
      * distribution. 0.5: as good as none; 0.9: sure. NaN: runs without

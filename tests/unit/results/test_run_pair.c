@@ -66,8 +66,8 @@ static void test_how_far_apart(void **state) {
     }
 }
 
-/* What PCIe makes of the difference is no evidence, in either order; of two GPUs' servers each has a
- * speed of its own. A run of before says nothing of it. */
+/* Traffic over PCIe takes 0.446 to 8.93 times what is predicted: at one speed where the GPU is the
+ * same, else each at the speed that brings the two nearer. A run of before says nothing of it. */
 static void test_pcie(void **state) {
     (void)state;
     static const struct {
@@ -78,13 +78,13 @@ static void test_pcie(void **state) {
         { on_a, 0, 0, 0, true },
         { on_a, NAN, NAN, 0, true },
         { on_a, 300, 300, 0, true },
-        { on_a, 0, 100, 0.1053605, false }, /* -ln(1 - 0.1) */
-        { on_a, 200, 0, 0.2231436, false },
-        { on_a, 300, 200, 0.1335314, false },
-        { on_b, 300, 300, 0.7133499, false },
-        { on_b, 0, 100, 0.1053605, true }, /* both bands are less than the pair's */
-        { on_a, 1000, 0, INFINITY, false },
-        { on_a, 1000, 1000, INFINITY, false },
+        { on_a, 0, 100, 0.0569484, true }, /* -ln(1 - 0.1 x 0.554): fast brings them nearer */
+        { on_a, 0, 400, 0.2502945, false },
+        { on_a, 200, 0, 0.9500018, false }, /* ln(1 + 0.2 x 7.93): slow does */
+        { on_a, 300, 200, 0.2674512, false },
+        { on_b, 300, 300, 1.3990605, false },
+        { on_b, 0, 100, 0.0569484, true },
+        { on_a, 1000, 1000, 0, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct run_record a = make_run(on_a, 1, NAN, 0), b = make_run(cases[i].second, 1.2, 0.1, 0);
@@ -92,8 +92,7 @@ static void test_pcie(void **state) {
         b.pcie_ms = cases[i].second_ms;
         const struct run_pair_error error = run_pair_error(&a, 1, &b, 1.2),
                                     back = run_pair_error(&b, 1.2, &a, 1);
-        if ((isfinite(cases[i].pcie_log) ? fabs(error.pcie_log - cases[i].pcie_log) > 1e-6
-                                         : error.pcie_log < 1e300) ||
+        if (fabs(error.pcie_log - cases[i].pcie_log) > 1e-6 ||
             run_pair_is_sure(&error, 0.2) != cases[i].sure || back.pcie_log != error.pcie_log)
             fail_msg("%g and %g: %.7g and %.7g back", a.pcie_ms, b.pcie_ms, error.pcie_log,
                      back.pcie_log);
@@ -106,8 +105,8 @@ static void test_pcie_of_old_runs(void **state) {
     static const struct {
         const char *hardware;
         double pcie_log;
-    } cases[] = { { "l40s-48g-pcie", 0.3566749 },
-                  { "h100-94g-nvl", 0.3566749 },
+    } cases[] = { { "l40s-48g-pcie", 1.2174530 },
+                  { "h100-94g-nvl", 1.2174530 },
                   { "h100-80g-sxm", 0 },
                   { "pcie", 0 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

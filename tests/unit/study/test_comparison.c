@@ -174,16 +174,17 @@ static void test_pcie(void **state) {
     struct comparison_run runs[2] = { make_run(a, 1, 0.01, 1000), make_run(b, 0.7, 0.01, 1000) };
     struct comparison_row rows[2];
     struct arena *arena = arena_create();
-    runs[0].record.pcie_ms = 300;
+    runs[0].record.pcie_ms = 600;
     runs[1].record.pcie_ms = 7;
     runs[0].record.resolved_scenario = runs[1].record.resolved_scenario =
         "{\"cluster\":{\"hardware\":\"h\"}}";
     comparison_make(runs, 2, COMPARISON_GPU_DAYS, rows);
-    assert_true(fabs(rows[1].pcie_log - (log(0.99) - log(0.7))) < 1e-9);
+    assert_true(fabs(rows[1].pcie_log -
+                     log((1 - 0.01 * (1 - 12.5 / 28)) / (1 - 0.6 * (1 - 12.5 / 28)))) < 1e-9);
     assert_int_equal(rows[1].verdict, COMPARISON_LIKELY);
     const char **warnings = comparison_warnings(runs, 2, arena);
     assert_non_null(warnings[0]);
-    assert_non_null(strstr(warnings[0], "30 % of a step of run 1 is communication"));
+    assert_non_null(strstr(warnings[0], "60 % of a step of run 1 is communication"));
     assert_null(warnings[1]);
     arena_destroy(arena);
 }
