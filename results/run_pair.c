@@ -17,14 +17,12 @@ static const cJSON *value_of(const cJSON *scenario, const char *section, const c
     return cJSON_IsNull(value) ? NULL : value;
 }
 
-bool run_pair_same_stack(const struct run_record *a, const struct run_record *b) {
-    static const char *const keys[][2] = { { "layout", "backend" },
-                                           { "layout", "stack" },
-                                           { "cluster", "hardware" },
-                                           { "training", "precision" } };
+/* Of both scenarios' keys; of a run without its scenario nobody knows. */
+static bool same_values(const struct run_record *a, const struct run_record *b,
+                        const char *const (*keys)[2], size_t key_count) {
     cJSON *left = resolved(a), *right = resolved(b);
     bool same = left != NULL && right != NULL;
-    for (size_t i = 0; same && i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; same && i < key_count; i++) {
         const cJSON *l = value_of(left, keys[i][0], keys[i][1]),
                     *r = value_of(right, keys[i][0], keys[i][1]);
         same = l == NULL || r == NULL ? l == r : cJSON_Compare(l, r, true);
@@ -32,6 +30,14 @@ bool run_pair_same_stack(const struct run_record *a, const struct run_record *b)
     cJSON_Delete(left);
     cJSON_Delete(right);
     return same;
+}
+
+bool run_pair_same_stack(const struct run_record *a, const struct run_record *b) {
+    static const char *const keys[][2] = { { "layout", "backend" },
+                                           { "layout", "stack" },
+                                           { "cluster", "hardware" },
+                                           { "training", "precision" } };
+    return same_values(a, b, keys, sizeof keys / sizeof keys[0]);
 }
 
 bool run_pair_waits_told(const struct run_record *a, const struct run_record *b) {
@@ -81,13 +87,8 @@ static double longer_log(const struct run_record *run, double times) {
 }
 
 static bool same_hardware(const struct run_record *a, const struct run_record *b) {
-    cJSON *left = resolved(a), *right = resolved(b);
-    const cJSON *l = value_of(left, "cluster", "hardware"),
-                *r = value_of(right, "cluster", "hardware");
-    const bool same = l != NULL && r != NULL && cJSON_Compare(l, r, true);
-    cJSON_Delete(left);
-    cJSON_Delete(right);
-    return same;
+    static const char *const key[][2] = { { "cluster", "hardware" } };
+    return same_values(a, b, key, 1);
 }
 
 /* By how much the longer of two may be the less long for its servers' speeds: one speed where the
@@ -108,8 +109,8 @@ static double apart(const struct run_record *a, const struct run_record *b) {
     return fabs(of_a.middle - of_b.middle) + hypot(of_a.half, of_b.half);
 }
 
-/* What launches take is a stack's figure of whatever host it was read on, and what PCIe carries a
- * server's, so the parts of the difference that they make count as errors too. */
+/* What launches take is a stack's figure of whatever host it was read on, so the part of the
+ * difference that waiting for them makes counts as an error too. */
 struct run_pair_error run_pair_error(const struct run_record *reference, double reference_amount,
                                      const struct run_record *run, double run_amount) {
     const double pair = fmax(run->pair_band_fraction, reference->pair_band_fraction);

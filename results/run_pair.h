@@ -3,10 +3,10 @@
  *
  * On one GPU, backend, stack and precision what is common to both predictions cancels, and what is
  * left was measured on pairs of runs (run.pair_band_fraction); otherwise only what makes all runs
- * of a kind longer than predicted does, and bands count in ln, as a square. What
- * waiting for the host's launches costs more or less comes on top of either: no measured runs tell
- * how far a host's time errs; and what communication over PCIe does, whose speed is the server's.
- * docs/MODEL.md section 9 has the derivation.
+ * of a kind longer than predicted does, and bands count in ln, as a square. On top of either comes
+ * what waiting for the host's launches costs more or less, since no measured runs tell how far a
+ * host's time errs, and what another server's PCIe may bring the two nearer by, as servers were
+ * measured (docs/MODEL.md, section 9).
  *
  *     const struct run_pair_error e = run_pair_error(a, a->gpu_days, b, b->gpu_days);
  *     sure = run_pair_is_sure(&e, b->gpu_days / a->gpu_days - 1);
@@ -21,8 +21,8 @@ struct run_pair_error {
     double predictions_log; /* by which the two predictions err against each other; NaN: no bands */
     bool shared;            /* that is the figure of pairs of one GPU and stack, not both bands */
     double waits_log;       /* what waiting for launches costs; NaN: see run_pair_waits_told() */
-    /* By how much another server's PCIe may bring the two nearer to the other order; of old runs all
-     * communication counts, by the name of the GPU. */
+    /* By how much another server's PCIe may bring the two nearer to the other order; of runs that a
+     * version before 17 of the tables stored all communication counts, by the name of the GPU. */
     double pcie_log;
 };
 

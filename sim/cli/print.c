@@ -137,7 +137,7 @@ static void print_throughput(const struct execution *e) {
     const bool clips = e->job->dataset->clip_ms != NULL &&
                        e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     printf("  throughput  %.4g %s/s", (double)r->samples / seconds,
-           !clips                  ? "samples"
+           !clips                   ? "samples"
            : e->job->single_frames ? "images"
                                    : "clips");
     const bool reads = e->scenario->model->modules[MODULE_LANGUAGE].layer_count > 0;

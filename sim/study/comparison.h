@@ -24,9 +24,9 @@ struct comparison_run {
  * fitted on, measured / predicted lies a factor of 1 + the run's pair_band_fraction apart at most
  * in 80 % of the pairs (scenarios/bands.json, docs/MODEL.md section 9). Otherwise the difference
  * must exceed both bands together (results/run_pair.h), as it must in runs stored before that
- * figure was. What waiting for the host's launches costs more or less comes on top of
- * either: no measured runs tell how far a host's time errs; a run stored before that cost was is
- * never sure. likely: it exceeds the chance. open: it does not, or one of the two does
+ * figure was. What waiting for the host's launches costs more or less comes on top of either, and
+ * what another server's PCIe makes of the order; a run stored before the former was is never
+ * sure. likely: it exceeds the chance. open: it does not, or one of the two does
  * not fit into memory. */
 /* different jobs: the runs train another model, on other data or on another share of the samples,
  * so that neither saves anything. */

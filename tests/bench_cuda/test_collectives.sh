@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# test_collectives.sh PROGRAM BALLAST SCENARIOS - collectives.cu built against host_gpu/: its checks against the
-# CPU find a collective that is wrong, its CSV holds the times and bandwidths of the links that the
-# host plays, and `calibrate check` and `fit` read it.
+# test_collectives.sh PROGRAM BALLAST SCENARIOS - collectives.cu built against host_gpu/: its checks
+# against the CPU find a collective that is wrong, its CSV holds the times and bandwidths of the links
+# that the host plays, and `calibrate check` and `fit` read it.
 set -euo pipefail
 
 program=$1 ballast=$2 scenarios=$3
+calibrate() { "$ballast" calibrate "$@" --scenarios "$scenarios"; }
 export ASAN_OPTIONS=detect_leaks=0 # the device is held to the end
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -41,11 +42,11 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
     END { if (rows != 3 * 6 * 8 - 2 * 5) { print rows " rows"; exit 1 } }' "$work/nccl.csv" ||
     fail "nccl.csv does not hold what the links do"
 
-"$ballast" calibrate check "$work/nccl.csv" --scenarios "$scenarios" > "$work/said" || fail "check does not read it"
+calibrate check "$work/nccl.csv" > "$work/said" || fail "check does not read it"
 grep -q "reduce-scatter in one node" "$work/said" || fail "$(< "$work/said")"
 # 262144 bytes of eight GPUs at 1 GB/s, by the curves that were fitted on them.
-"$ballast" calibrate fit --gpu h20-96g --measured "$work" -o "$work/curves.json" --scenarios "$scenarios" > "$work/said" 2>&1 ||
+calibrate fit --gpu h20-96g --measured "$work" -o "$work/curves.json" > "$work/said" 2>&1 ||
     fail "$(< "$work/said")"
-"$ballast" calibrate check "$work/nccl.csv" --profile "$work/curves.json" --scenarios "$scenarios" --json |
+calibrate check "$work/nccl.csv" --profile "$work/curves.json" --json |
     jq -e '[.groups[].median_abs_relative_error] | length == 5 and max < 0.01' > "$work/said" ||
     fail "the fitted curves do not repeat it"

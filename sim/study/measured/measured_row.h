@@ -92,7 +92,8 @@ const char *measured_code(struct arena *arena, const struct stack_list *list, co
 /* Whether its name or notes say that nothing was compiled. */
 bool measured_is_eager(const struct measured_run *run);
 /* The year that the stack's name says, else that of its source's arXiv number, else 2022 of
- * Megatron-LM in fp16 on A100, adapters apart; 0: none. And whether there is one, and none after `last`. */
+ * Megatron-LM in fp16 on A100, adapters apart, which the second tells; 0: none. And whether there
+ * is one, and none after `last`. */
 int64_t measured_year(const struct measured_run *run);
 bool measured_year_is_of_fp16(const struct measured_run *run);
 bool measured_of_year(const struct measured_run *run, int64_t last);

@@ -4,8 +4,8 @@
  * Stricter than a GPU where a benchmark might be right by luck. A stream is a queue that runs only
  * when something waits for it, so that reading without waiting reads what was there before; memory
  * belongs to one GPU; work given to a stream of another GPU than the current one fails, and so do a
- * kernel's pointers to another's memory and copies beyond a buffer's end. Time is simulated: every stream has a clock, that only collectives move
- * (nccl.h here).
+ * kernel's pointers to another's memory and copies beyond a buffer's end. Time is simulated: every
+ * stream has a clock, that only collectives move (nccl.h here).
  *
  * HOST_GPU_COUNT (default 4), HOST_GPU_NAME and HOST_GPU_LARGEST (bytes of the largest buffer that
  * two of fit, beside the program's reserve) choose the machine.

@@ -396,8 +396,6 @@ static void test_projected(void **state) {
     arena_destroy(arena);
 }
 
-/* Megatron-core's single block: four matmuls for two, two sums over ranks each way, and what adds
- * the branches; the same FLOP. */
 /* Products of their own copy what they read and reduce its gradient each: q, k, v and up of a single
  * block (apart, up reduces by itself what one norm gave both), q, k, v, then up of either stream. */
 static void test_copied_inputs(void **state) {
@@ -451,6 +449,8 @@ static void test_copied_inputs(void **state) {
     arena_destroy(arena);
 }
 
+/* Megatron-core's single block: four matmuls for two, two sums over ranks each way, and what adds
+ * the branches; the same FLOP. */
 static void test_branches_apart(void **state) {
     (void)state;
     struct arena *arena = arena_create();

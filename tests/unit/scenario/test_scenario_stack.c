@@ -93,8 +93,6 @@ static void test_sharing_of_sequences(void **state) {
     }
 }
 
-/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
- * names. */
 /* picotron's ranks hold contiguous tokens, unless the layout says otherwise. */
 static void test_balance_of_sequences(void **state) {
     (void)state;
@@ -115,6 +113,8 @@ static void test_balance_of_sequences(void **state) {
     }
 }
 
+/* Which GPU leaves launches to the host goes by its own name, not by the file that the scenario
+ * names. */
 static void test_host_of_a_file(void **state) {
     (void)state;
     struct arena *arena = arena_create();
