@@ -51,6 +51,7 @@ static cJSON *module_json(const struct model *model, enum module_role role) {
         cJSON_AddNumberToObject(o, "vocabulary", (double)m->vocabulary);
         cJSON_AddBoolToObject(o, "tied_embeddings", m->tied_embeddings);
         if (m->headless) cJSON_AddBoolToObject(o, "headless", true);
+        if (m->head_share < 1) cJSON_AddNumberToObject(o, "head_share", m->head_share);
     } else {
         cJSON_AddNumberToObject(o, "image_size", (double)m->image_size);
         if (role == MODULE_DIFFUSION_DECODER)
@@ -78,6 +79,16 @@ static cJSON *model_json(const struct model *model) {
     return o;
 }
 
+static void print_vocabulary(FILE *out, const struct module *m) {
+    char count[32];
+    fprintf(out, ", vocabulary %s%s", cli_thousands(m->vocabulary, count),
+            m->headless          ? ", no head"
+            : m->tied_embeddings ? " (tied)"
+                                 : "");
+    if (m->head_share < 1) fprintf(out, ", head of %.3g of the positions", m->head_share);
+    fputc('\n', out);
+}
+
 static void print_module(FILE *out, const struct model *model, enum module_role role) {
     const struct module *m = &model->modules[role];
     char count[32];
@@ -96,10 +107,7 @@ static void print_module(FILE *out, const struct model *model, enum module_role 
     if (m->text_attention == TEXT_ATTENTION_JOINT)
         fprintf(out, ", %ld with weights for the text", (long)m->double_stream_blocks);
     if (role == MODULE_LANGUAGE)
-        fprintf(out, ", vocabulary %s%s\n", cli_thousands(m->vocabulary, count),
-                m->headless          ? ", no head"
-                : m->tied_embeddings ? " (tied)"
-                                     : "");
+        print_vocabulary(out, m);
     else if (role == MODULE_DIFFUSION_DECODER)
         fprintf(out,
                 ", %ld frames/s of %ld x %ld px, latents of %ld x %ld px and %ld frames, patches "

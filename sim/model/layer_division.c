@@ -174,6 +174,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.loss_vocabulary = split->block.whole_logits ? d.module->vocabulary : d.vocabulary;
     d.odd_logits = odd_logits(&d, split);
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
+    if (d.kind == LAYER_HEAD)
+        d.head_tokens = (int64_t)ceil((double)d.tokens * d.module->head_share);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
     d.square_sum = batch_shape_squares(shape, layer_kind_axis(d.kind)) / (double)d.cp;
     if (layer_kind_diffuses(d.kind)) divide_text(&d, shape);

@@ -43,6 +43,7 @@ struct layer_division {
     int64_t query_width, kv_width, qkv_width; /* columns: heads x head_dim; q, k and v */
     int64_t ffn_width, up_width;              /* up_width: twice ffn_width if gated */
     int64_t vocabulary;
+    int64_t head_tokens;     /* of a head: rows of its logits */
     int64_t loss_vocabulary; /* columns of the logits that the rank's loss reads */
     bool odd_logits;         /* of a head: their rows do not begin on 8 bytes */
     bool odd_scores;         /* unfused attention of all to an odd number of tokens */

@@ -280,6 +280,7 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
                           enum precision precision, int64_t out) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
+    const int64_t rows = d->kind == LAYER_HEAD ? d->head_tokens : d->tokens;
     const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
     const bool beside = d->tensor_traffic == TENSOR_BESIDE;
     /* What the reduction of the input gradient may hide behind follows it. */
@@ -287,14 +288,14 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
     if (d->sequence_parallel && e->need.weight && beside)
         emit_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT,
                         gathered_operand_bytes(e));
-    emit_linear_input_gradient(e, name, precision, d->tokens, out, hidden);
+    emit_linear_input_gradient(e, name, precision, rows, out, hidden);
     if (d->sequence_parallel)
         emit_sequence_collectives(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, reduced, bytes,
                                   projection_count(e, half));
     else
         for (int64_t i = 0; i < projection_count(e, half); i++)
             emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, reduced, bytes);
-    emit_linear_weight_gradient(e, name, precision, d->tokens, out, hidden);
+    emit_linear_weight_gradient(e, name, precision, rows, out, hidden);
 }
 
 void emit_linear_gradients(struct emitter *e, const struct half_names *half) {

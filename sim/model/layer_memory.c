@@ -414,9 +414,11 @@ static void head_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     save_residual_norm_input(list, "final norm input", d->shard_tokens);
     save_norm_statistics(list, "final norm statistics", d->shard_tokens);
-    save_for_weights(list, "logits input", d->shard_tokens, d->module->hidden);
-    save_bytes(list, "fp32 softmax", 4.0 * (double)d->tokens * (double)d->loss_vocabulary);
-    if (d->module->logit_cap) save(list, "capped logits", d->tokens, d->vocabulary);
+    save_for_weights(list, "logits input",
+                     d->head_tokens < d->tokens ? d->head_tokens : d->shard_tokens,
+                     d->module->hidden);
+    save_bytes(list, "fp32 softmax", 4.0 * (double)d->head_tokens * (double)d->loss_vocabulary);
+    if (d->module->logit_cap) save(list, "capped logits", d->head_tokens, d->vocabulary);
 }
 
 int64_t layer_saved_tensors(const struct model *model, int64_t layer_index,
@@ -603,7 +605,7 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
     case LAYER_HEAD:
         /* logits and an fp32 copy of them, over the fp32 softmax that is saved: 10 bytes per logit
          * in all. Without any backward the softmax is transient too. */
-        return gathered + tokens * (double)d.loss_vocabulary *
+        return gathered + (double)d.head_tokens * (double)d.loss_vocabulary *
                               (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
     case LAYER_TEXT_PROJECTION:
         return rows *

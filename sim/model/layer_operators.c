@@ -271,7 +271,7 @@ static void loss(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     int fp32_bytes = pass == PASS_FORWARD ? LOSS_FORWARD_FP32_BYTES : LOSS_BACKWARD_FP32_BYTES;
     double bytes =
-        (double)d->tokens * (double)d->loss_vocabulary * (double)(fp32_bytes + d->element_bytes);
+        (double)d->head_tokens * (double)d->loss_vocabulary * (double)(fp32_bytes + d->element_bytes);
     emit_operator(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
 }
 
@@ -279,18 +279,32 @@ static void loss(struct emitter *e, enum operator_pass pass) {
 static void logit_cap(struct emitter *e, enum operator_pass pass) {
     if (e->d->module->logit_cap)
         emit_stream(e, "logit cap", OPERATOR_ELEMENTWISE, pass, pass == PASS_FORWARD ? 2 : 3,
-                    e->d->tokens, e->d->vocabulary);
+                    e->d->head_tokens, e->d->vocabulary);
+}
+
+/* Where the head sees some of the positions alone: they are gathered in front of it, and their
+ * gradient is scattered into zeros behind it. */
+static void head_positions(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const double hidden = (double)d->module->hidden;
+    if (d->head_tokens >= d->tokens) return;
+    const double rows = 2 * (double)d->head_tokens +
+                        (pass == PASS_FORWARD ? 0 : (double)d->tokens);
+    emit_operator(e, operator_streaming("head positions", OPERATOR_ELEMENTWISE, pass,
+                                        e->activation, rows * hidden * (double)d->element_bytes));
 }
 
 static void head_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
-    const double token_bytes = 4.0 * (double)d->tokens;
+    const double token_bytes = 4.0 * (double)d->head_tokens;
     emit_enter_forward(e, &head_half);
-    emit_linear_forward(e, "logits", e->activation, d->tokens, d->vocabulary, d->module->hidden);
+    head_positions(e, PASS_FORWARD);
+    emit_linear_forward(e, "logits", e->activation, d->head_tokens, d->vocabulary,
+                        d->module->hidden);
     logit_cap(e, PASS_FORWARD);
     if (d->loss_vocabulary > d->vocabulary) {
         emit_collective(e, "logits all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                        emit_gathered_bytes(e, d->tokens, d->loss_vocabulary));
+                        emit_gathered_bytes(e, d->head_tokens, d->loss_vocabulary));
         loss(e, PASS_FORWARD);
         return;
     }
@@ -304,6 +318,7 @@ static void head_backward(struct emitter *e) {
     loss(e, PASS_BACKWARD);
     logit_cap(e, PASS_BACKWARD);
     emit_column_backward(e, &head_half, "logits", e->activation, e->d->vocabulary);
+    if (e->need.input) head_positions(e, PASS_BACKWARD);
     emit_enter_backward(e, &head_half);
 }
 

@@ -541,7 +541,7 @@ static struct layer_flop forward_flop(const struct model *model, int64_t layer_i
     case LAYER_TOKEN_EMBEDDING:
         break;
     case LAYER_HEAD:
-        weights = (double)m->hidden * (double)m->vocabulary;
+        weights = m->head_share * (double)m->hidden * (double)m->vocabulary;
         break;
     case LAYER_KIND_COUNT:
         ballast_bug("layer of no kind");

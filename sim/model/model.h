@@ -98,6 +98,9 @@ struct module {
     /* Language model: no head over the vocabulary and no loss of each token, but one vector a sample
      * at most (CLIP, a classifier), which is nothing beside the blocks. */
     bool headless;
+    /* Of the language model's positions, those that the head and the loss see: a masked language
+     * model's, or the labelled ones where no other's logits are made. */
+    double head_share;
     bool key_bias; /* with qkv_bias: the key has one too (EVA gives it to query and value) */
     /* Trained with dropout: in naive attention, after both halves of a block and after the token
      * embedding. Masks take one byte a value. */

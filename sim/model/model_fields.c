@@ -83,6 +83,10 @@ static const struct field module_fields[] = {
       "is "
       "not priced (language; CLIP, classifiers)",
       NULL },
+    { "head_share", FIELD_DOUBLE, AT(module.head_share), 1e-4, 1, "1", "",
+      "of the positions, those that are gathered before the head: masked ones (BERT), or labelled "
+      "ones where no other's logits are made (language)",
+      NULL },
     { "patch_size", FIELD_COUNT, AT(module.patch_size), 1, 1e4, "null", "pixels",
       "edge of a patch (vision); in latent pixels (diffusion decoder)", NULL },
     { "image_size", FIELD_COUNT, AT(module.image_size), 1, 1e5, "null", "pixels",

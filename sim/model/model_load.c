@@ -171,6 +171,8 @@ static bool resolve_language(struct module *m, const struct module_place *place,
     if (m->headless && m->tied_embeddings)
         return mistake(place, "tied_embeddings", err, NULL,
                        "needs a head, and \"headless\" is true");
+    if (m->headless && m->head_share != 1)
+        return mistake(place, "head_share", err, NULL, "needs a head, and \"headless\" is true");
     if (m->vocabulary < 0)
         return mistake(place, "vocabulary", err, "rows of the token embedding",
                        "a language model needs \"vocabulary\"");
@@ -190,6 +192,8 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
         return mistake(place, "bidirectional", err, NULL, "belongs to a language model");
     if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
     if (m->headless) return mistake(place, "headless", err, NULL, "belongs to a language model");
+    if (m->head_share != 1)
+        return mistake(place, "head_share", err, NULL, "belongs to a language model");
     m->vocabulary = 0;
     if (m->patch_size < 0)
         return mistake(place, "patch_size", err, "14 for most vision transformers",
@@ -232,6 +236,8 @@ static bool resolve_streams(struct module *m, const struct module_place *place, 
 static bool resolve_decoder(struct module *m, const struct module_place *place, struct error *err) {
     if (m->logit_cap) return mistake(place, "logit_cap", err, NULL, "belongs to a language model");
     if (m->headless) return mistake(place, "headless", err, NULL, "belongs to a language model");
+    if (m->head_share != 1)
+        return mistake(place, "head_share", err, NULL, "belongs to a language model");
     if (m->branch_norm)
         return mistake(place, "branch_norm", err, NULL,
                        "belongs to a language model or a vision encoder");

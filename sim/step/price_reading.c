@@ -131,9 +131,11 @@ static double stated_logits(const struct price_table *table, enum layer_kind kin
     *held = LOGIT_BYTES;
     if (kind != LAYER_HEAD || isnan(stated)) return 0;
     *held = stated;
-    double vocabulary = (double)table->scenario->model->modules[MODULE_LANGUAGE].vocabulary;
+    const struct module *language = &table->scenario->model->modules[MODULE_LANGUAGE];
+    double vocabulary = (double)language->vocabulary;
     if (!table->split.block.whole_logits) vocabulary /= (double)table->split.tp;
-    return (double)shape->language_tokens / (double)table->split.cp * vocabulary;
+    return language->head_share * (double)shape->language_tokens / (double)table->split.cp *
+           vocabulary;
 }
 
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */

@@ -45,6 +45,7 @@ static const struct column {
     { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 1e7 },
     { "vocab", COLUMN_COUNT, AT(vocab), 1, 1e7 },
     { "head", COLUMN_WORD, AT(head), 0, 0 },
+    { "head_share", COLUMN_NUMBER, AT(head_share), 0, 0 },
     { "moe", COLUMN_WORD, AT(moe), 0, 0 },
     { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e8 },
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */

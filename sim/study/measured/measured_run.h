@@ -31,7 +31,7 @@ struct measured_run {
         pp, vpp, ep, dp, zero_stage, zero_group, dropout, images_per_sample, image_merge,
         iter_time_derived, lora_rank, precision_aware_optimizer, text_len, double_stream_blocks,
         offload_blocks;
-    double nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
+    double head_share, nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };
 
 struct measured_runs {

@@ -152,6 +152,49 @@ static void test_operators_of_other_layers(void **state) {
     arena_destroy(arena);
 }
 
+/* A masked language model's head: 0.15 of 4096 tokens pass it, rounded up, and its norm and
+ * collectives of hidden states take all. */
+static void test_head_share(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char path[256];
+    struct error err = { 0 };
+    const struct model *m = fixture_text(
+        arena,
+        "{ \"name\": \"t\", \"source\": \"s\", \"language\": { \"module\": \"llama3-8b\", "
+        "\"head_share\": 0.15 } }",
+        path, sizeof path, &err);
+    assert_non_null(m);
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 4096, 4096.0 * 4096.0);
+    const struct tensor_split split = split_of(2, true);
+    const int64_t head = fixture_layer(m, LAYER_HEAD);
+    struct operator_list list = operators_of(m, LAYER_HEAD, &shape, split, PASS_SET_FORWARD, both);
+    assert_int_equal(find_operator(&list, "logits", PASS_FORWARD)->m, 615);
+    expect_bytes("all are normed", find_operator(&list, "final norm", PASS_FORWARD)->memory_bytes,
+                 2.0 * 2 * 2048 * 4096);
+    expect_bytes("all are gathered",
+                 find_operator(&list, "head all-gather", PASS_FORWARD)->network_bytes,
+                 2.0 * 4096 * 4096);
+    expect_bytes("some are picked", find_operator(&list, "head positions", PASS_FORWARD)->memory_bytes,
+                 2.0 * 2 * 615 * 4096);
+    expect_bytes("loss", find_operator(&list, "loss", PASS_FORWARD)->memory_bytes, 26.0 * 615 * 64128);
+    expect_bytes("their sums", find_operator(&list, "loss sum all-reduce", PASS_FORWARD)->network_bytes,
+                 4.0 * 615);
+    operator_list_free(&list);
+    list = operators_of(m, LAYER_HEAD, &shape, split, PASS_SET_BACKWARD, both);
+    assert_int_equal(find_operator(&list, "logits", PASS_INPUT_GRADIENT)->m, 615);
+    expect_bytes("zeros beside them", find_operator(&list, "head positions", PASS_BACKWARD)->memory_bytes,
+                 2.0 * (2 * 615 + 4096) * 4096);
+    expect_bytes("all are scattered",
+                 find_operator(&list, "head reduce-scatter", PASS_INPUT_GRADIENT)->network_bytes,
+                 2.0 * 4096 * 4096);
+    operator_list_free(&list);
+    assert_true(model_layer_flop(m, head, &shape) == 2.0 * 4096 * 0.15 * 4096 * 128256);
+    assert_true(layer_workspace_bytes(m, head, &shape, &split) ==
+                6.0 * 615 * 64128 + 2.0 * 4096 * 4096);
+    arena_destroy(arena);
+}
+
 /* ---- bytes of the memory-bound operators ---- */
 
 /* All on two ranks with SP, 9 tiles and 4096 tokens, as tensors x element x rows x columns. In
@@ -556,6 +599,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operators),
         cmocka_unit_test(test_operators_of_other_layers),
+        cmocka_unit_test(test_head_share),
         cmocka_unit_test(test_streaming_bytes),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_casts),

@@ -532,6 +532,22 @@ static const struct {
       "       |                                                    ^~~~\n"
       "  while loading the vision module\n"
       "  while loading model 'FILE'" },
+    { "an encoder with some of a head",
+      "{ \"name\": \"t\", \"source\": \"s\",\n"
+      "  \"vision\": { \"module\": \"eva-clip-1b\", \"head_share\": 0.5 } }",
+      "FILE:2:54: error: /vision/head_share: belongs to a language model\n"
+      "     2 |   \"vision\": { \"module\": \"eva-clip-1b\", \"head_share\": 0.5 } }\n"
+      "       |                                                      ^~~\n"
+      "  while loading the vision module\n"
+      "  while loading model 'FILE'" },
+    { "some positions of no head",
+      "{ \"name\": \"t\", \"source\": \"s\", \"language\": { \"module\": \"llama3-8b\",\n"
+      "  \"headless\": true, \"head_share\": 0.5 } }",
+      "FILE:2:35: error: /language/head_share: needs a head, and \"headless\" is true\n"
+      "     2 |   \"headless\": true, \"head_share\": 0.5 } }\n"
+      "       |                                   ^~~\n"
+      "  while loading the language module\n"
+      "  while loading model 'FILE'" },
     { "a cap on no logits",
       "{ \"name\": \"t\", \"source\": \"s\", \"language\": { \"module\": \"llama3-8b\",\n"
       "  \"headless\": true, \"logit_cap\": true } }",
