@@ -33,8 +33,9 @@
  * none, so its memory-efficient kernel runs, over all pairs): per pair 2.01 and 1.52 times
  * FlashAttention-2 on a GPU that makes 150 and 133 TFLOP/s with it, 2.63 and 2.45 on an RTX PRO
  * 6000 at 331 and 270 (meta-pytorch/attention-gym, examples/benchmark.py: causal, 16 samples of
- * 8,192 tokens, 16 heads of 64; the printed times of two machines). Their geometric means; no
- * data-centre GPU after A100 was found.
+ * 8,192 tokens, 16 heads of 64; the printed times of two machines). Their geometric means. Where
+ * PyTorch prefers cuDNN (H100 from 2.11 on, Blackwell: sdp_utils.cpp, check_prefer_cudnn_attention;
+ * transformers pull request 48163), which reads a mask too, all pairs at its own pace.
  *
  * FlashAttention-2 on Blackwell: 361 TFLOP/s forward (B200, 16 heads of 128, 8,192 tokens;
  * meta-pytorch/tritonbench pull request 171) and 334 backward (flash-attention issue 1589, heads of
@@ -150,7 +151,10 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
     const enum gpu_generation generation = gpu_generation_of(gpu->name);
     const bool masked = named == ATTENTION_KERNEL_MASKED;
     const bool first = named == ATTENTION_KERNEL_FLASH_1;
-    const bool flash_2 = masked || first || named == ATTENTION_KERNEL_FLASH_2;
+    const bool cudnn_reads_mask = masked && (generation == GENERATION_BLACKWELL ||
+                                             (generation == GENERATION_HOPPER && !own_kernel));
+    const bool flash_2 =
+        (masked && !cudnn_reads_mask) || first || named == ATTENTION_KERNEL_FLASH_2;
     const bool stands_in =
         generation == GENERATION_BLACKWELL && work->dropout && work->deterministic;
     const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL &&
@@ -167,8 +171,8 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
         p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
     if (first) p->compute_s *= FLASH_1;
     if (masked) {
-        p->compute_s *=
-            (work->causal ? 2 : 1) * (forward ? MASKED_PAIR_FORWARD : MASKED_PAIR_BACKWARD);
+        if (work->causal) p->compute_s *= 2;
+        if (!cudnn_reads_mask) p->compute_s *= forward ? MASKED_PAIR_FORWARD : MASKED_PAIR_BACKWARD;
         p->inside_range = false;
     }
     if (work->dropout) p->compute_s *= dropout_factor(generation, flash, work->head_dim);

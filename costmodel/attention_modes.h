@@ -11,7 +11,8 @@
 /* Changes a step's price of an attention operator that asks for one; others stay as they are.
  * Returns seconds of traffic on top, to be added once the stack's factors are in the price.
  * moved_bytes_per_s: what kernels that stream reach. own_kernel: the stack states an attention of
- * its own for this GPU, which is FlashAttention-2 up to Hopper and on Blackwell an older cuDNN. */
+ * its own for this GPU, slower than the profile's, which is FlashAttention-2 up to Hopper and on
+ * Blackwell an older cuDNN. */
 double attention_use_modes(struct price *price, const struct operator_work *work,
                            const struct gpu *gpu, double moved_bytes_per_s, bool own_kernel);
 /* Time of FlashAttention-2's deterministic backward over that of the other, for this many heads of

@@ -433,9 +433,12 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
 static double use_attention_modes(const struct cost_model *model, const struct operator_work *work,
                                   struct price *p) {
     if (work->kind != OPERATOR_ATTENTION) return 0;
+    const struct stack_use *use = &model->stack;
+    const bool own_kernel =
+        use->stack != NULL && use->attention_stated && use->stack->attention_forward_time > 1;
     return attention_use_modes(p, work, &model->gpu,
                                model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
-                               model->stack.stack != NULL && model->stack.attention_stated);
+                               own_kernel);
 }
 
 struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,

@@ -94,7 +94,7 @@ enum attention_kernel {
     ATTENTION_KERNEL_FLASH_1, /* FlashAttention of 2022 */
     ATTENTION_KERNEL_FLASH_2, /* FlashAttention-2 */
     ATTENTION_KERNEL_FLASH_3, /* FlashAttention-3, on Hopper as fast as cuDNN's */
-    ATTENTION_KERNEL_MASKED,  /* PyTorch's memory-efficient one, which reads a mask from memory */
+    ATTENTION_KERNEL_MASKED,  /* PyTorch's that reads a mask from memory */
 };
 
 struct operator_work {
