@@ -29,6 +29,7 @@
 #include "costmodel/efficiency.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include "sim/base/extremes.h"
 
 #define ATTENTION_POWER_ONSET_S    1e-3
@@ -178,6 +179,28 @@ double matmul_settled_s(const struct matmul_curve *curve, enum precision precisi
     return flop / (efficiency * peak_flop_per_s) * (1 + k_half / (double)k);
 }
 
+/* Fused kernels are compiled for these head sizes; others take the next one's time (FlashAttention's
+ * static_switch.h and flash_api.cpp, of versions 2 and 3). */
+static int64_t kernel_head_dim(int64_t head_dim) {
+    static const int64_t sizes[] = { 32, 64, 96, 128, 192, 256 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (head_dim <= sizes[i]) return sizes[i];
+    return head_dim;
+}
+
+/* The head size whose time this one takes: that of a curve whose kernel is the same, the nearest
+ * one, else the kernel's own. */
+static int64_t timed_head_dim(const struct attention_curves *all, int64_t head_dim, bool causal) {
+    const struct attention_curve *c = all->curves;
+    const int64_t kernel = kernel_head_dim(head_dim);
+    int64_t timed = 0;
+    for (int64_t i = all->first[causal]; i <= all->last[causal]; i++)
+        if (kernel_head_dim(c[i].head_dim) == kernel &&
+            (timed == 0 || llabs(c[i].head_dim - head_dim) < llabs(timed - head_dim)))
+            timed = c[i].head_dim;
+    return timed > 0 ? timed : kernel;
+}
+
 /* The two curves around a head size, and the share of the upper one. */
 static double attention_bracket(const struct attention_curves *all, int64_t head_dim, bool causal,
                                 const struct attention_curve **low,
@@ -231,13 +254,15 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
                           struct kernel_terms *terms, const struct attention_curve **nearest) {
     const struct attention_curve *low, *high;
     const bool forward = work->pass == PASS_FORWARD;
-    const double share = attention_bracket(all, work->head_dim, work->causal, &low, &high);
+    const int64_t head_dim = timed_head_dim(all, work->head_dim, work->causal);
+    const double share = attention_bracket(all, head_dim, work->causal, &low, &high);
     const double length = work->square_sum / work->token_sum;
     const double sample_count = work->token_sum / length;
     const double head_count = sample_count * (double)work->heads;
     const double sizes[3] = { log2(length), log2(head_count),
                               log2((double)work->heads / (double)work->kv_heads) };
-    const double ideal_s = work->flop / peak_flop_per_s;
+    const double ideal_s =
+        work->flop / peak_flop_per_s * (double)head_dim / (double)work->head_dim;
     *nearest = share < 0.5 ? low : high;
     terms->inside_range = work->head_dim >= all->curves[all->first[work->causal]].head_dim &&
                           work->head_dim <= all->curves[all->last[work->causal]].head_dim;
@@ -250,7 +275,7 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
     }
     if (!forward) {
         const double wide =
-            lesser_of(greater_of((double)work->head_dim / WIDE_HEAD_FROM - 1, 0), 1);
+            lesser_of(greater_of((double)head_dim / WIDE_HEAD_FROM - 1, 0), 1);
         terms->compute_s = attention_at_power_s(
             all->backward_power_slope, terms->compute_s * (1 + all->backward_length_half / length) *
                                            (1 + all->backward_rows_half / (head_count * length)) *

@@ -202,11 +202,54 @@ static void test_longer_than_measured(void **state) {
     }
 }
 
+/* Kernels are compiled for a few head sizes: a size between them takes the time of the next one, by
+ * the curve of that kernel if there is one. */
+static void test_head_sizes_between(void **state) {
+    (void)state;
+    static const struct attention_curve curves[] = {
+        { .head_dim = 64, .efficiency = 0.4 },
+        { .head_dim = 80, .efficiency = 0.5 },
+        { .head_dim = 128, .efficiency = 0.6 },
+        { .head_dim = 256, .efficiency = 0.7 },
+    };
+    const struct attention_curves some = { .curves = curves,
+                                           .has = { true, false },
+                                           .last = { 3, 0 } };
+    const struct attention_curves two = { .curves = curves,
+                                          .has = { true, false },
+                                          .last = { 0, 0 } };
+    static const struct {
+        bool all;
+        int64_t head_dim, timed;
+        double efficiency;
+    } cases[] = {
+        { true, 64, 64, 0.4 },   { true, 48, 64, 0.4 },     { true, 80, 80, 0.5 },
+        { true, 72, 80, 0.5 },   { true, 96, 80, 0.5 },     { true, 104, 128, 0.6 },
+        { true, 128, 128, 0.6 }, { true, 160, 192, 0 }, { true, 200, 256, 0.7 },
+        { true, 320, 320, 0.7 }, { false, 48, 64, 0.4 },    { false, 88, 96, 0.4 },
+        { true, 24, 32, 0.4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct operator_work work =
+            operator_attention("attention", PASS_FORWARD, PRECISION_BF16, 4096, 4096.0 * 4096, 16,
+                               16, cases[i].head_dim, false);
+        struct kernel_terms terms;
+        const struct attention_curve *nearest;
+        const double got = attention_kernel_s(cases[i].all ? &some : &two, 1e12, 1e15, &work,
+                                              &terms, &nearest);
+        const double padded = (double)cases[i].timed / (double)cases[i].head_dim;
+        /* between two curves their times mix */
+        const double efficiency =
+            cases[i].timed == 192 ? 1 / (0.5 / 0.6 + 0.5 / 0.7) : cases[i].efficiency;
+        expect("time", got, work.flop * padded / (efficiency * 1e12), 1e-9);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ordered_factor), cmocka_unit_test(test_longer_than_measured),
         cmocka_unit_test(test_modes),          cmocka_unit_test(test_dropout_of_head_sizes),
-        cmocka_unit_test(test_named_kernels),
+        cmocka_unit_test(test_named_kernels),  cmocka_unit_test(test_head_sizes_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
