@@ -57,6 +57,7 @@ static const struct word {
     { "main_grads_dtype", "bf16", "bfloat16 torch.bfloat16" },
     { "reduce_dtype", "fp32", "float32 float torch.float32" },
     { "reduce_dtype", "bf16", "bfloat16 torch.bfloat16" },
+    { "reduce_dtype", "usual", "fp16 float16 half torch.float16" },
     { "recompute", "none", "no off false 0 disabled" },
     { "recompute", "full",
       "yes on true 1 enabled all uniform full-recompute full-checkpointing full-block "
