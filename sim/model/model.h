@@ -83,6 +83,8 @@ struct module {
     const char *name;         /* "InternViT-6B-448px" */
     bool frozen;              /* no weight gradients, no optimizer state */
     int64_t adapter_rank;     /* of low-rank adapters in all blocks of a frozen module; 0: none */
+    bool fp32_base; /* adapted: the frozen weights are fp32, cast for each forward product, and the
+                     * cast is kept for the backward (torch.autocast) */
     unsigned adapter_targets[ADAPTER_STREAM_COUNT]; /* 1 << enum adapter_target */
     enum precision precision;
     int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */

@@ -4,14 +4,23 @@
 
 #include "sim/scenario/scenario_reader.h"
 
+enum { BASE_BF16, BASE_FP32 };
+static const char *const base_names[] = { "bf16", "fp32", NULL };
+
 struct lora_fields {
     int64_t rank;
+    int weights;
     const cJSON *targets;
 };
 
 #define AT(member) offsetof(struct lora_fields, member)
 static const struct field lora_rows[] = {
     { "rank", FIELD_COUNT, AT(rank), 1, 65536, "8", "", "columns between the two matrices", NULL },
+    { "weights", FIELD_CHOICE, AT(weights), 0, 0, "\"bf16\"", "",
+      "what the frozen weights are stored in; fp32, as a trainer loads them that is not told "
+      "otherwise: autocast casts them in each forward pass and keeps the copies for the backward; "
+      "not where they are sharded (FSDP, ZeRO-3), which casts what it gathers",
+      base_names },
     { "targets", FIELD_NODE, AT(targets), 0, 0, "null", "",
       "linear layers with an adapter, as PEFT or Megatron call them: list of \"q_proj\", "
       "\"k_proj\", \"v_proj\", \"o_proj\", \"gate_proj\", \"up_proj\", \"down_proj\", "
@@ -195,9 +204,10 @@ static void tell(struct reader *r, const struct model *model, const struct modul
         trained += layer_rank_adapter_parameters(model, i, 1);
     scenario_assume(r, arena_format(r->s->arena,
                                     "lora: %.1f M parameters of rank %ld beside %s of %s, which is "
-                                    "frozen; kernels of their own, no dropout",
+                                    "frozen%s; kernels of their own, no dropout",
                                     (double)trained / 1e6, (long)adapted->adapter_rank,
-                                    target_list(r->s->arena, adapted), adapted->name));
+                                    target_list(r->s->arena, adapted), adapted->name,
+                                    adapted->fp32_base ? " in fp32 under autocast" : ""));
     const struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
     if (decoder->layer_count > 0 && decoder != adapted && !decoder->frozen)
         scenario_assume(r, "lora is of the language model: the diffusion decoder is trained whole");
@@ -230,7 +240,13 @@ bool scenario_apply_lora(struct reader *r, struct model *model) {
     cJSON_ArrayForEach(item, targets) {
         if (!all && !read_target(r, item, adapted, bits)) return false;
     }
+    if (f.weights == BASE_FP32 && s->layout_fields.zero_stage >= 2 && s->cluster_fields.gpu_count > 1)
+        return json_error(s->json, scenario_member(section, "weights"), r->err,
+                          "what is sharded is cast as it is gathered: leave \"weights\" out",
+                          "fp32 under autocast does not go with layout.zero_stage %ld",
+                          (long)s->layout_fields.zero_stage);
     adapted->frozen = true;
+    adapted->fp32_base = f.weights == BASE_FP32;
     adapted->adapter_rank = f.rank;
     memcpy(adapted->adapter_targets, bits, sizeof bits);
     tell(r, model, adapted);

@@ -46,10 +46,17 @@ static double gather_saves(const struct step_model *m, int64_t layer_index) {
     return as_cast && gathers_cast(m->scenario) ? m->scenario->backend->fp8_gather_saves : 0;
 }
 
-/* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. */
-static double weight_bytes(const struct model *model, int64_t layer_index) {
+/* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. Frozen weights that autocast
+ * casts are there in 16 bits as well, from the forward pass to the backward, but for an embedding's,
+ * which is looked up, and those of blocks that run their forward again. */
+static double weight_bytes(const struct step_model *m, int64_t layer_index) {
+    const struct model *model = m->scenario->model;
     const struct layer *layer = &model->layers[layer_index];
-    return model->modules[layer->module_index].precision == PRECISION_FP32 ? 4 : 2;
+    const struct module *module = &model->modules[layer->module_index];
+    const bool cast = layer->kind != LAYER_TOKEN_EMBEDDING &&
+                      m->plan->recompute[layer_index] != RECOMPUTE_FULL;
+    if (module->fp32_base) return cast ? 4 + 2 : 4;
+    return module->precision == PRECISION_FP32 ? 4 : 2;
 }
 
 static int64_t stage_of_layer(const struct step_model *m, int64_t layer) {
@@ -84,7 +91,7 @@ static int64_t held_parameters(const struct step_model *m, int64_t layer) {
 static void count_adapters(struct step_model *m, int64_t part, int64_t layer) {
     const int64_t stage = part % m->stage_count,
                   parameters = step_layer_parameters(m, layer)->adapters;
-    const double bytes = (double)parameters * weight_bytes(m->scenario->model, layer);
+    const double bytes = (double)parameters * fmin(weight_bytes(m, layer), 4);
     m->rank_parameters[stage] += parameters;
     m->part_parameters[part] += parameters;
     m->weight_bytes[stage] += bytes;
@@ -105,7 +112,7 @@ static void count_layers(struct step_model *m) {
                            m->plan->recompute[i]]++;
             m->last_kind[part] = kind;
             int64_t parameters = held_parameters(m, i);
-            const double bytes = (double)parameters * weight_bytes(model, i);
+            const double bytes = (double)parameters * weight_bytes(m, i);
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;
@@ -341,7 +348,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)held_parameters(m, i);
-        const double bytes = weight_bytes(model, i) * parameters;
+        const double bytes = weight_bytes(m, i) * parameters;
         const double adapters = (double)step_layer_parameters(m, i)->adapters;
         const double trained = step_layer_need(m, i).weight ? parameters : adapters;
         double gradients = trained * s->backend->gradient_reduce_bytes;
@@ -358,7 +365,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
         unit_gradients = fmax(unit_gradients, gradients);
         if (twice_gathered && gradients > 0 && s->backend->unit_gradients)
             m->unit_gradient_bytes =
-                fmax(m->unit_gradient_bytes, weight_bytes(model, i) * trained + gradients);
+                fmax(m->unit_gradient_bytes, weight_bytes(m, i) * trained + gradients);
         const struct gradient_need need = step_layer_need(m, i);
         const bool again = twice_gathered && (need.input || need.weight);
         if (gathers)

@@ -125,4 +125,9 @@ void measured_add_lora(cJSON *model, struct measured_row *row) {
     }
     cJSON_AddNumberToObject(lora, "rank", (double)rank);
     add_targets(lora, row);
+    if ((row->zero_stage < 2 || r->gpu_count == 1) &&
+        (measured_says_fp32_weights(r->stack) || measured_says_fp32_weights(r->notes))) {
+        cJSON_AddStringToObject(lora, "weights", "fp32");
+        measured_row_note(row, "lora: frozen weights in fp32 under autocast, as its notes say");
+    }
 }

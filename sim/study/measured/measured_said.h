@@ -45,6 +45,8 @@ enum measured_kernels measured_says_kernels(const char *text);
 
 /* Whether weights are bf16, without fp32 copies ("weights, gradients and states bf16", "pure bf16"). */
 bool measured_says_bf16_weights(const char *text);
+/* Whether weights are fp32 beside autocast ("weights in fp32", "autocast over fp32 weights"). */
+bool measured_says_fp32_weights(const char *text);
 
 /* Whether it names a framework ("transformers", "hf trainer"), in small letters and at most two
  * words, as what trains: not by its tokenizer, a checkpoint, a container or in a comparison. */

@@ -378,6 +378,24 @@ bool measured_says_bf16_weights(const char *text) {
     return found;
 }
 
+bool measured_says_fp32_weights(const char *text) {
+    static const char *const forms[][5] = { { "weights", "in", "fp32", NULL },
+                                            { "fp32", "weights", NULL },
+                                            { "weights", "fp32", NULL },
+                                            { "base", "in", "fp32", NULL } };
+    static const char *const others[] = { "adapter", "adapters", "master", "masters",
+                                          "norm",    "norms",    "copies", NULL };
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        if (clause_mentions(&clause, others) || clause_is_unclear(&clause)) continue;
+        for (int i = 0; i < clause.count; i++)
+            for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++)
+                if (clause_starts(&clause, i, forms[k]) && !clause_denied_before(&clause, i))
+                    return true;
+    }
+    return false;
+}
+
 /* ---- what trained ---- */
 
 /* Not of tokenizers, checkpoints and containers, which do not train. */

@@ -94,6 +94,32 @@ static struct operator_list operators_of(const struct model *m, int64_t tp, bool
     return list;
 }
 
+/* Frozen weights in fp32: each forward product casts its matrix, 6 bytes a value, A's and B's too;
+ * the backward reads the copies. */
+static void test_fp32_base(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model *m = arena_new(arena, struct model);
+    *m = *adapted(arena, 16, BIT(ADAPTER_Q));
+    m->modules[MODULE_LANGUAGE].fp32_base = true;
+    const struct pass {
+        enum pass_set set;
+        double values;
+    } passes[] = { { PASS_SET_FORWARD, (double)HIDDEN * (QUERY + 2 * KEY + QUERY + 3 * FFN) +
+                                           16 * (HIDDEN + QUERY) },
+                   { PASS_SET_BACKWARD, 0 } };
+    for (size_t i = 0; i < 2; i++) {
+        struct operator_list list = operators_of(m, 1, false, passes[i].set);
+        double bytes = 0;
+        for (int64_t k = 0; k < list.count; k++)
+            if (strcmp(list.operators[k].name, "weight cast") == 0)
+                bytes += list.operators[k].memory_bytes;
+        assert_true(bytes == 6 * passes[i].values);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 /* Forward 2 t r (in + out), backward twice that; the layer's own backward is the input gradient
  * alone, as much as its forward. */
 static void test_work(void **state) {
@@ -270,7 +296,8 @@ static void test_decoder_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameters),  cmocka_unit_test(test_rank_parameters),
-        cmocka_unit_test(test_gradients),   cmocka_unit_test(test_work),
+        cmocka_unit_test(test_gradients),   cmocka_unit_test(test_fp32_base),
+        cmocka_unit_test(test_work),
         cmocka_unit_test(test_collectives), cmocka_unit_test(test_memory),
         cmocka_unit_test(test_decoder),     cmocka_unit_test(test_decoder_memory),
     };

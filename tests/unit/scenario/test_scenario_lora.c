@@ -126,7 +126,9 @@ static void test_mistakes(void **state) {
           "columns between the two matrices" },
         { "unknown key", MODEL_WITH("{ \"alpha\": 16 }"),
           "2:49: error: /model/lora/alpha: unknown key \"alpha\" in \"lora\"",
-          "one of: rank, targets" },
+          "one of: rank, weights, targets" },
+        { "weights of 8 bits", MODEL_WITH("{ \"weights\": \"fp8\" }"),
+          "2:60: error: /model/lora/weights: unknown weights \"fp8\"", "did you mean \"fp32\"? one of: bf16, fp32" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_lines(MODEL, cases[i].model);

@@ -181,6 +181,27 @@ static void test_fp8_weights(void **state) {
     }
 }
 
+/* Frozen weights in fp32 under autocast: 2 bytes more, and 2 of a copy from forward to backward but
+ * for the table that is looked up and the ten blocks that run again. */
+static void test_fp32_base(void **state) {
+    (void)state;
+    static const char *const models[] = {
+        "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}",
+        "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16,\"weights\":\"fp32\"}}"
+    };
+    double weights[2], trained = 0, frozen = 0;
+    for (int wide = 0; wide < 2; wide++) {
+        struct step_fixture f;
+        open_on_b200(&f, models[wide], "training.precision=bf16");
+        fixture_halves(&f);
+        weights[wide] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
+        trained = (double)f.step->trainable_rank_parameters[0];
+        frozen = (double)f.step->rank_parameters[0] - trained;
+        fixture_close(&f);
+    }
+    assert_true(weights[1] - weights[0] == 2 * trained + 2 * frozen + 2 * 14 * BLOCK);
+}
+
 /* Of sharded weights a rank stores its share narrow; what is gathered is not, and no sum is below
  * what stands. */
 static void test_sharded_narrow_weights(void **state) {
@@ -252,6 +273,7 @@ int main(void) {
         cmocka_unit_test(test_precision_aware_modules),
         cmocka_unit_test(test_placeholder_gradients),
         cmocka_unit_test(test_quantised_copies),
+        cmocka_unit_test(test_fp32_base),
         cmocka_unit_test(test_fp8_weights),
         cmocka_unit_test(test_sharded_narrow_weights),
         cmocka_unit_test(test_tied_head),

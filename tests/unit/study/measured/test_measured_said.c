@@ -543,6 +543,27 @@ static void test_bf16_weights(void **state) {
             fail_msg("\"%s\"", cases[i].text);
 }
 
+static void test_fp32_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool want;
+    } cases[] = {
+        { "WEIGHTS IN FP32: every unquantized model loads so", true },
+        { "bf16 autocast over fp32 weights", true },
+        { "base in fp32", true },
+        { "adapter weights in fp32", false },
+        { "bf16 weights, fp32 master weights in optimizer", false },
+        { "weights in bf16", false },
+        { "no fp32 weights", false },
+        { "norm weights in fp32", false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_fp32_weights(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\"", cases[i].text);
+}
+
 static void test_framework(void **state) {
     (void)state;
     static const struct {
@@ -581,6 +602,7 @@ int main(void) {
         cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
         cmocka_unit_test(test_attention),     cmocka_unit_test(test_zero_stage),
         cmocka_unit_test(test_kernels),       cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_fp32_weights),
         cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
