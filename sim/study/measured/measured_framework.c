@@ -165,8 +165,9 @@ static bool autocasts(const struct told *told) {
 /* DeepSpeed keeps fp32 copies whatever the weights are. */
 static bool weights_are_bf16(const struct told *told) {
     if (names(told, "deepspeed") || measured_says_framework(told->notes, "deepspeed")) return false;
-    if (autocasts(told)) return false;
-    return names(told, "bf16") || measured_says_bf16_weights(told->notes);
+    if (measured_says_fp32_weights(told->notes)) return false;
+    if (measured_says_bf16_weights(told->notes)) return true; /* whom autocast casts no more */
+    return names(told, "bf16") && !autocasts(told);
 }
 
 static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
@@ -202,12 +203,16 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
     return arena_format(arena, "transformers%s%s", strcmp(by, "deepspeed") == 0 ? "-" : " ", by);
 }
 
-/* torch.compile came in March 2023, with PyTorch 2.0. */
-static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
-    const bool autocast = autocasts(told);
+/* Each rank has all parameters. */
+static bool is_whole(const struct told *told, const struct measured_run *run) {
     const char *by = said_engine(told);
     const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
-    const bool whole = stage(run) == 0 || (stage(run) < 0 && !sharded);
+    return stage(run) == 0 || (stage(run) < 0 && !sharded);
+}
+
+/* torch.compile came in March 2023, with PyTorch 2.0. */
+static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
+    const bool autocast = autocasts(told), whole = is_whole(told, run);
     if (is_eager(told)) {
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
@@ -292,6 +297,8 @@ static const char *of_named_pytorch(struct arena *arena, const struct stack_list
     const char *own = kind_named ? NULL : repository(arena, list, run->source, divided);
     if (own != NULL) return is_eager(told) ? arena_format(arena, "%s eager", own) : own;
     if (divided && !is_eager(told)) return NULL;
+    if (!divided && is_eager(told) && autocasts(told) && is_whole(told, run))
+        return "pytorch autocast";
     const char *found = of_pytorch(told, run);
     const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0 &&
                           !(is_compiled(told) && strcmp(found, "pytorch") != 0);

@@ -350,9 +350,24 @@ enum measured_kernels measured_says_kernels(const char *text) {
 
 /* ---- weights ---- */
 
+/* fp32 copies of the weights, or fp32 shards; not "without master weights". */
+static bool says_masters(const char *text) {
+    static const char *const words[] = { "master", "masters", "shards", NULL };
+    static const char *const shards[] = { "fp32", "shards", NULL };
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            if (!clause_is_one_of(clause.tokens[i], words) || clause_denied_before(&clause, i))
+                continue;
+            if (strcmp(clause.tokens[i], "shards") != 0) return true;
+            if (i > 0 && clause_starts(&clause, i - 1, shards)) return true;
+        }
+    return false;
+}
+
 bool measured_says_bf16_weights(const char *text) {
     static const char *const weights[] = { "weights", "parameters", "params", "model", NULL };
-    static const char *const states[] = { "gradients", "states", "moments", NULL };
+    static const char *const states[] = { "gradients", "states", "moments", "adapters", NULL };
     static const char *const narrow[] = { "bf16", "bfloat16", NULL };
     static const char *const other[] = { "fp32", "float32", "autocast",    "mixed",
                                          "over", "compute", "activations", "gathered",
@@ -362,7 +377,7 @@ bool measured_says_bf16_weights(const char *text) {
                              *const pure[] = { "pure", "bf16", NULL };
     bool listed = false, found = false; /* "weights, gradients and states bf16": one list */
     struct clause clause;
-    if (strcasestr(text, "master") != NULL) return false;
+    if (says_masters(text)) return false;
     while (clause_next(&text, &clause)) {
         const bool whole =
             clause_mentions(&clause, weights) || (listed && clause_mentions(&clause, states));

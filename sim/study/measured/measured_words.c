@@ -331,7 +331,7 @@ static bool switched_off(const char *after) {
     static const char *const rest[] = { "_kernels", "_kernel", " kernels", " kernel" };
     for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
         if (strncasecmp(after, rest[i], strlen(rest[i])) == 0) after += strlen(rest[i]);
-    const size_t length = strspn(after, " :=");
+    const size_t length = strspn(after, " :=_");
     const bool set = memchr(after, ':', length) != NULL || memchr(after, '=', length) != NULL;
     after += length;
     return begins_with(after, signs) || (set && begins_with(after, values));
