@@ -35,7 +35,8 @@
  * 6000 at 331 and 270 (meta-pytorch/attention-gym, examples/benchmark.py: causal, 16 samples of
  * 8,192 tokens, 16 heads of 64; the printed times of two machines). Their geometric means. Where
  * PyTorch prefers cuDNN (H100 from 2.11 on, Blackwell: sdp_utils.cpp, check_prefer_cudnn_attention;
- * transformers pull request 48163), which reads a mask too, all pairs at its own pace.
+ * transformers pull request 48163), which reads a mask too, all pairs at its own pace; not in a
+ * fixed order, which its backward has not by PyTorch's rules (check_cudnn_deterministic).
  *
  * FlashAttention-2 on Blackwell: 361 TFLOP/s forward (B200, 16 heads of 128, 8,192 tokens;
  * meta-pytorch/tritonbench pull request 171) and 334 backward (flash-attention issue 1589, heads of
@@ -144,21 +145,23 @@ static double fixed_order(struct price *p, const struct operator_work *work, con
 }
 
 double attention_use_modes(struct price *p, const struct operator_work *work, const struct gpu *gpu,
-                           double moved_bytes_per_s, bool own_kernel) {
+                           double moved_bytes_per_s, const struct attention_library *library) {
     const enum attention_kernel named = work->attention_kernel;
     if (!work->dropout && !work->deterministic && named == ATTENTION_KERNEL_USUAL) return 0;
     if (!(work->token_sum > 0) || !(p->seconds > 0)) return 0;
     const enum gpu_generation generation = gpu_generation_of(gpu->name);
     const bool masked = named == ATTENTION_KERNEL_MASKED;
     const bool first = named == ATTENTION_KERNEL_FLASH_1;
-    const bool cudnn_reads_mask = masked && (generation == GENERATION_BLACKWELL ||
-                                             (generation == GENERATION_HOPPER && !own_kernel));
+    const bool cudnn_reads_mask = masked && !work->deterministic &&
+                                  (generation == GENERATION_BLACKWELL ||
+                                   (generation == GENERATION_HOPPER && library->cudnn_takes_masks));
     const bool flash_2 =
         (masked && !cudnn_reads_mask) || first || named == ATTENTION_KERNEL_FLASH_2;
     const bool stands_in =
         generation == GENERATION_BLACKWELL && work->dropout && work->deterministic;
-    const bool flash = flash_2 || (own_kernel && named == ATTENTION_KERNEL_USUAL &&
-                                   generation != GENERATION_BLACKWELL) ||
+    const bool flash = flash_2 ||
+                       (library->own_kernel && named == ATTENTION_KERNEL_USUAL &&
+                        generation != GENERATION_BLACKWELL) ||
                        generation < GENERATION_HOPPER || stands_in;
     const double before_s = p->seconds;
     const bool forward = work->pass == PASS_FORWARD;

@@ -429,16 +429,21 @@ static void apply_rule(const struct cost_model *model, const struct operator_wor
     p->rule = rule;
 }
 
+/* Of PyTorch 2.11, whose wheels bring cuDNN 9.15.1 (transformers pull request 48163). */
+enum { MASKS_BY_CUDNN_YEAR = 2026 };
+
 /* Seconds of traffic besides; 0 of other operators. */
 static double use_attention_modes(const struct cost_model *model, const struct operator_work *work,
                                   struct price *p) {
     if (work->kind != OPERATOR_ATTENTION) return 0;
     const struct stack_use *use = &model->stack;
-    const bool own_kernel =
-        use->stack != NULL && use->attention_stated && use->stack->attention_forward_time > 1;
+    const struct attention_library library = {
+        .own_kernel = use->stack != NULL && use->attention_stated,
+        .cudnn_takes_masks = use->stack == NULL || use->stack->year >= MASKS_BY_CUDNN_YEAR,
+    };
     return attention_use_modes(p, work, &model->gpu,
                                model->efficiency.streaming.elementwise * model->gpu.hbm_bytes_per_s,
-                               own_kernel);
+                               &library);
 }
 
 struct price cost_model_price_at(const struct cost_model *model, const struct operator_work *work,

@@ -179,10 +179,10 @@ double matmul_settled_s(const struct matmul_curve *curve, enum precision precisi
     return flop / (efficiency * peak_flop_per_s) * (1 + k_half / (double)k);
 }
 
-/* Fused kernels are compiled for these head sizes; others take the next one's time (FlashAttention's
- * static_switch.h and flash_api.cpp, of versions 2 and 3). */
+/* Fused kernels are compiled for these head sizes; others take the next one's time (static_switch.h
+ * of FlashAttention-2; its later versions and the third lack 160 and 224, the third 32). */
 static int64_t kernel_head_dim(int64_t head_dim) {
-    static const int64_t sizes[] = { 32, 64, 96, 128, 192, 256 };
+    static const int64_t sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256 };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (head_dim <= sizes[i]) return sizes[i];
     return head_dim;
@@ -261,8 +261,7 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
     const double head_count = sample_count * (double)work->heads;
     const double sizes[3] = { log2(length), log2(head_count),
                               log2((double)work->heads / (double)work->kv_heads) };
-    const double ideal_s =
-        work->flop / peak_flop_per_s * (double)head_dim / (double)work->head_dim;
+    const double ideal_s = work->flop / peak_flop_per_s * (double)head_dim / (double)work->head_dim;
     *nearest = share < 0.5 ? low : high;
     terms->inside_range = work->head_dim >= all->curves[all->first[work->causal]].head_dim &&
                           work->head_dim <= all->curves[all->last[work->causal]].head_dim;
@@ -274,8 +273,7 @@ double attention_kernel_s(const struct attention_curves *all, double peak_flop_p
         terms->compute_s += share * (upper_s - terms->compute_s);
     }
     if (!forward) {
-        const double wide =
-            lesser_of(greater_of((double)head_dim / WIDE_HEAD_FROM - 1, 0), 1);
+        const double wide = lesser_of(greater_of((double)head_dim / WIDE_HEAD_FROM - 1, 0), 1);
         terms->compute_s = attention_at_power_s(
             all->backward_power_slope, terms->compute_s * (1 + all->backward_length_half / length) *
                                            (1 + all->backward_rows_half / (head_count * length)) *

@@ -66,10 +66,10 @@ static void emit_linear(struct emitter *e, struct operator_work work) {
 
 void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
                          int64_t rows, int64_t out, int64_t in) {
-    if (e->d->module->fp32_base && precision != PRECISION_FP32) {
-        const double bytes = (4 + precision_bytes(precision)) * (double)out * (double)in;
-        struct operator_work cast =
-            operator_streaming("weight cast", OPERATOR_ELEMENTWISE, PASS_FORWARD, precision, bytes);
+    if (e->d->module->fp32_base && e->activation != PRECISION_FP32) {
+        const double bytes = (4 + precision_bytes(e->activation)) * (double)out * (double)in;
+        struct operator_work cast = operator_streaming("weight cast", OPERATOR_ELEMENTWISE,
+                                                       PASS_FORWARD, e->activation, bytes);
         cast.form = FORM_STATED;
         emit_operator(e, cast);
     }

@@ -414,8 +414,9 @@ static void head_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     save_residual_norm_input(list, "final norm input", d->shard_tokens);
     save_norm_statistics(list, "final norm statistics", d->shard_tokens);
-    save_for_weights(list, "logits input",
-                     d->head_tokens < d->tokens ? d->head_tokens : d->shard_tokens,
+    /* what sequence parallelism gathers again in the backward is picked from again */
+    const bool picked = d->head_tokens < d->tokens && !d->sequence_parallel;
+    save_for_weights(list, "logits input", picked ? d->head_tokens : d->shard_tokens,
                      d->module->hidden);
     save_bytes(list, "fp32 softmax", 4.0 * (double)d->head_tokens * (double)d->loss_vocabulary);
     if (d->module->logit_cap) save(list, "capped logits", d->head_tokens, d->vocabulary);

@@ -270,8 +270,8 @@ enum { LOSS_FORWARD_FP32_BYTES = 24, LOSS_BACKWARD_FP32_BYTES = 12 };
 static void loss(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     int fp32_bytes = pass == PASS_FORWARD ? LOSS_FORWARD_FP32_BYTES : LOSS_BACKWARD_FP32_BYTES;
-    double bytes =
-        (double)d->head_tokens * (double)d->loss_vocabulary * (double)(fp32_bytes + d->element_bytes);
+    double bytes = (double)d->head_tokens * (double)d->loss_vocabulary *
+                   (double)(fp32_bytes + d->element_bytes);
     emit_operator(e, operator_streaming("loss", OPERATOR_LOSS, pass, PRECISION_FP32, bytes));
 }
 
@@ -288,10 +288,9 @@ static void head_positions(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     const double hidden = (double)d->module->hidden;
     if (d->head_tokens >= d->tokens) return;
-    const double rows = 2 * (double)d->head_tokens +
-                        (pass == PASS_FORWARD ? 0 : (double)d->tokens);
-    emit_operator(e, operator_streaming("head positions", OPERATOR_ELEMENTWISE, pass,
-                                        e->activation, rows * hidden * (double)d->element_bytes));
+    const double rows = 2 * (double)d->head_tokens + (pass == PASS_FORWARD ? 0 : (double)d->tokens);
+    emit_operator(e, operator_streaming("head positions", OPERATOR_ELEMENTWISE, pass, e->activation,
+                                        rows * hidden * (double)d->element_bytes));
 }
 
 static void head_forward(struct emitter *e) {

@@ -446,6 +446,12 @@ bool model_is_text_decoder(const struct model *model) {
            !model->modules[MODULE_LANGUAGE].bidirectional;
 }
 
+bool model_has_fp32_base(const struct model *model) {
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
+        if (model->modules[role].fp32_base) return true;
+    return false;
+}
+
 bool model_attends_causally(const struct model *model) {
     const struct module *language = &model->modules[MODULE_LANGUAGE];
     return language->layer_count > 0 && !language->bidirectional;

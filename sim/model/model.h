@@ -83,9 +83,10 @@ struct module {
     const char *name;         /* "InternViT-6B-448px" */
     bool frozen;              /* no weight gradients, no optimizer state */
     int64_t adapter_rank;     /* of low-rank adapters in all blocks of a frozen module; 0: none */
-    bool fp32_base; /* adapted: the frozen weights are fp32, cast for each forward product, and the
-                     * cast is kept for the backward (torch.autocast) */
     unsigned adapter_targets[ADAPTER_STREAM_COUNT]; /* 1 << enum adapter_target */
+    /* Adapted: the frozen weights are fp32, each is cast for its forward product, and the cast is
+     * kept for the backward (torch.autocast). */
+    bool fp32_base;
     enum precision precision;
     int64_t layer_count; /* transformer blocks; 1 for the connector; 0: absent */
     /* Of language models and vision encoders: all blocks but these attend within a window, of so
@@ -369,6 +370,8 @@ int64_t model_parameters(const struct model *model);
 bool model_computes_in(const struct model *model, enum precision precision);
 /* No encoder of images, no diffusion decoder, and no encoder by itself. */
 bool model_is_text_decoder(const struct model *model);
+/* Adapters stand beside frozen weights in fp32 (struct module, fp32_base). */
+bool model_has_fp32_base(const struct model *model);
 /* Its language model's tokens see those before them alone. */
 bool model_attends_causally(const struct model *model);
 /* A decoder of text with a loss of each token, whatever stands before it: no encoder alone, no pair

@@ -19,7 +19,7 @@ static const struct field lora_rows[] = {
     { "weights", FIELD_CHOICE, AT(weights), 0, 0, "\"bf16\"", "",
       "what the frozen weights are stored in; fp32, as a trainer loads them that is not told "
       "otherwise: autocast casts them in each forward pass and keeps the copies for the backward; "
-      "not where they are sharded (FSDP, ZeRO-3), which casts what it gathers",
+      "not where they are sharded (FSDP, ZeRO-3), which casts what it gathers, nor with pp",
       base_names },
     { "targets", FIELD_NODE, AT(targets), 0, 0, "null", "",
       "linear layers with an adapter, as PEFT or Megatron call them: list of \"q_proj\", "
@@ -213,6 +213,27 @@ static void tell(struct reader *r, const struct model *model, const struct modul
         scenario_assume(r, "lora is of the language model: the diffusion decoder is trained whole");
 }
 
+/* What is sharded is cast as it is gathered, and trainers under autocast have no pipelines: the
+ * copies of each micro-batch in flight are not counted. */
+bool rule_lora(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct layout *layout = &s->layout;
+    const bool shards =
+        layout->zero_group > 1 &&
+        (layout->zero_stage == 3 || (layout->zero_stage == 2 && s->backend->unit_gradients));
+    r->rule = "lora-weights";
+    if (!model_has_fp32_base(s->model) || (!shards && layout->pp == 1)) return true;
+    const cJSON *weights = scenario_member(scenario_present(s->model_fields.lora), "weights");
+    const char *key = shards ? "zero_stage" : "pp";
+    return json_error(s->json, SUSPECT(r, scenario_member(r->top.layout, key), weights), r->err,
+                      shards ? "set layout.zero_stage to 0 or 1, or leave model.lora.weights out: "
+                               "what is sharded is cast as it is gathered"
+                             : "set layout.pp to 1, or leave model.lora.weights out",
+                      "frozen weights in fp32 under autocast (model.lora.weights) do not go with "
+                      "%s %ld",
+                      key, (long)(shards ? layout->zero_stage : layout->pp));
+}
+
 bool scenario_apply_lora(struct reader *r, struct model *model) {
     struct scenario *s = r->s;
     const cJSON *section = scenario_present(s->model_fields.lora), *item;
@@ -240,11 +261,6 @@ bool scenario_apply_lora(struct reader *r, struct model *model) {
     cJSON_ArrayForEach(item, targets) {
         if (!all && !read_target(r, item, adapted, bits)) return false;
     }
-    if (f.weights == BASE_FP32 && s->layout_fields.zero_stage >= 2 && s->cluster_fields.gpu_count > 1)
-        return json_error(s->json, scenario_member(section, "weights"), r->err,
-                          "what is sharded is cast as it is gathered: leave \"weights\" out",
-                          "fp32 under autocast does not go with layout.zero_stage %ld",
-                          (long)s->layout_fields.zero_stage);
     adapted->frozen = true;
     adapted->fp32_base = f.weights == BASE_FP32;
     adapted->adapter_rank = f.rank;

@@ -63,6 +63,7 @@ int scenario_precision_named(const cJSON *name);
 
 /* scenario_lora.c */
 bool scenario_apply_lora(struct reader *r, struct model *model);
+bool rule_lora(struct reader *r);
 
 /* scenario_rules.c; in this order, each on what those before it resolved. */
 bool rule_tiling(struct reader *r);

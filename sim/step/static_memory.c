@@ -76,7 +76,9 @@ static double held_weight_bytes(struct step_model *m, int64_t stage) {
     const struct scenario *s = m->scenario;
     const double group = (double)s->layout.zero_group, all = m->weight_bytes[stage],
                  trainable = m->trainable_weight_bytes[stage];
-    if (!shards_weights(s)) return all;
+    /* what adapters stand beside is no optimizer's: a world of one holds it once */
+    const bool alone = s->layout.zero_group == 1 && model_has_fp32_base(s->model);
+    if (!shards_weights(s) || alone) return all;
     const double shares =
         (all - trainable) / group + (s->backend->no_master_weights ? trainable / group : 0);
     if (s->backend->no_master_weights && s->layout.zero_group == 1) return all;

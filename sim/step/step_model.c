@@ -46,6 +46,8 @@ static double gather_saves(const struct step_model *m, int64_t layer_index) {
     return as_cast && gathers_cast(m->scenario) ? m->scenario->backend->fp8_gather_saves : 0;
 }
 
+enum { CAST_BYTES = 2 }; /* of a frozen weight's 16-bit copy */
+
 /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. Frozen weights that autocast
  * casts are there in 16 bits as well, from the forward pass to the backward, but for an embedding's,
  * which is looked up, and those of blocks that run their forward again. */
@@ -53,10 +55,10 @@ static double weight_bytes(const struct step_model *m, int64_t layer_index) {
     const struct model *model = m->scenario->model;
     const struct layer *layer = &model->layers[layer_index];
     const struct module *module = &model->modules[layer->module_index];
-    const bool cast = layer->kind != LAYER_TOKEN_EMBEDDING &&
-                      m->plan->recompute[layer_index] != RECOMPUTE_FULL;
-    if (module->fp32_base) return cast ? 4 + 2 : 4;
-    return module->precision == PRECISION_FP32 ? 4 : 2;
+    const bool kept =
+        layer->kind != LAYER_TOKEN_EMBEDDING && m->plan->recompute[layer_index] != RECOMPUTE_FULL;
+    if (module->precision == PRECISION_FP32) return 4;
+    return !module->fp32_base ? 2 : kept ? 4 + CAST_BYTES : 4;
 }
 
 static int64_t stage_of_layer(const struct step_model *m, int64_t layer) {
@@ -91,6 +93,7 @@ static int64_t held_parameters(const struct step_model *m, int64_t layer) {
 static void count_adapters(struct step_model *m, int64_t part, int64_t layer) {
     const int64_t stage = part % m->stage_count,
                   parameters = step_layer_parameters(m, layer)->adapters;
+    /* their own casts are nothing beside the frozen ones' */
     const double bytes = (double)parameters * fmin(weight_bytes(m, layer), 4);
     m->rank_parameters[stage] += parameters;
     m->part_parameters[part] += parameters;
@@ -112,7 +115,12 @@ static void count_layers(struct step_model *m) {
                            m->plan->recompute[i]]++;
             m->last_kind[part] = kind;
             int64_t parameters = held_parameters(m, i);
-            const double bytes = (double)parameters * weight_bytes(m, i);
+            /* a tied head casts the table that the embedding holds */
+            const int64_t tied = step_layer_parameters(m, i)->own - parameters;
+            const double bytes =
+                (double)parameters * weight_bytes(m, i) +
+                (model->modules[model->layers[i].module_index].fp32_base ? CAST_BYTES * (double)tied
+                                                                         : 0);
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
             m->weight_bytes[stage] += bytes;

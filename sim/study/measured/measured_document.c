@@ -93,9 +93,12 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     if (dropout && r->dropout < 0) note_usual(row, "dropout: on", r->ffn);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);
     if (!headed) cJSON_AddBoolToObject(language, "headless", true);
-    else if (!isnan(r->head_share))
-        cJSON_AddNumberToObject(language, "head_share", r->head_share);
     cJSON_AddStringToObject(language, "source", "row of measured runs");
+    if (isnan(r->head_share)) return;
+    if (headed)
+        cJSON_AddNumberToObject(language, "head_share", r->head_share);
+    else
+        measured_row_note(row, "head_share: not read, there is no head");
 }
 
 /* LLaVA's connector, and pixel shuffle where the encoder's family has it; what makes an image one

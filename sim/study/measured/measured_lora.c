@@ -125,9 +125,14 @@ void measured_add_lora(cJSON *model, struct measured_row *row) {
     }
     cJSON_AddNumberToObject(lora, "rank", (double)rank);
     add_targets(lora, row);
-    if ((row->zero_stage < 2 || r->gpu_count == 1) &&
-        (measured_says_fp32_weights(r->stack) || measured_says_fp32_weights(r->notes))) {
-        cJSON_AddStringToObject(lora, "weights", "fp32");
-        measured_row_note(row, "lora: frozen weights in fp32 under autocast, as its notes say");
+    if (!measured_says_fp32_weights(r->stack) && !measured_says_fp32_weights(r->notes)) return;
+    const bool fsdp = strcmp(row->backend, "fsdp") == 0;
+    const bool shards = row->dp > 1 && (row->zero_stage == 3 || (row->zero_stage == 2 && fsdp));
+    if (shards || row->pp > 1) {
+        measured_row_note(row, "lora: frozen weights in fp32 are taken as bf16 where they are %s",
+                          shards ? "sharded" : "divided over stages");
+        return;
     }
+    cJSON_AddStringToObject(lora, "weights", "fp32");
+    measured_row_note(row, "lora: frozen weights in fp32 under autocast, as its notes say");
 }

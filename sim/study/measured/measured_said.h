@@ -45,7 +45,8 @@ enum measured_kernels measured_says_kernels(const char *text);
 
 /* Whether weights are bf16, without fp32 copies ("weights, gradients and states bf16", "pure bf16"). */
 bool measured_says_bf16_weights(const char *text);
-/* Whether weights are fp32 beside autocast ("weights in fp32", "autocast over fp32 weights"). */
+/* Whether weights are fp32 themselves ("weights in fp32", "base model in float32", "autocast over
+ * fp32 weights"); not the adapters', the optimizer's copies or single layers'. */
 bool measured_says_fp32_weights(const char *text);
 
 /* Whether it names a framework ("transformers", "hf trainer"), in small letters and at most two

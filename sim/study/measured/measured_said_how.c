@@ -352,7 +352,7 @@ enum measured_kernels measured_says_kernels(const char *text) {
 
 /* fp32 copies of the weights, or fp32 shards; not "without master weights". */
 static bool says_masters(const char *text) {
-    static const char *const words[] = { "master", "masters", "shards", NULL };
+    static const char *const words[] = { "master", "masters", "masterweights", "shards", NULL };
     static const char *const shards[] = { "fp32", "shards", NULL };
     struct clause clause;
     while (clause_next(&text, &clause))
@@ -393,20 +393,33 @@ bool measured_says_bf16_weights(const char *text) {
     return found;
 }
 
+/* "weights [are stored] in fp32", "base model in float32", "over fp32 weights". */
+static bool ends_at_weights(const struct clause *clause, int at) {
+    static const char *const between[] = { "in",   "are",    "is",    "stored", "kept",
+                                           "held", "loaded", "stay",  "stays",  "as",
+                                           "left", "of",     "model", NULL };
+    static const char *const held[] = { "weights", "base", "parameters", "params", NULL };
+    while (at > 0 && clause_is_one_of(clause->tokens[at - 1], between))
+        at--;
+    return at > 0 && clause_is_one_of(clause->tokens[at - 1], held);
+}
+
 bool measured_says_fp32_weights(const char *text) {
-    static const char *const forms[][5] = { { "weights", "in", "fp32", NULL },
-                                            { "fp32", "weights", NULL },
-                                            { "weights", "fp32", NULL },
-                                            { "base", "in", "fp32", NULL } };
-    static const char *const others[] = { "adapter", "adapters", "master", "masters",
-                                          "norm",    "norms",    "copies", NULL };
+    static const char *const wide[] = { "fp32", "float32", NULL };
+    static const char *const weights[] = { "weights", "parameters", "params", NULL };
+    static const char *const others[] = { "adapter",       "adapters",   "lora",   "master",
+                                          "masters",       "norm",       "norms",  "copies",
+                                          "router",        "optimizer",  "states", "moments",
+                                          "embedding",     "embeddings", "head",   "lm",
+                                          "masterweights", NULL };
     struct clause clause;
     while (clause_next(&text, &clause)) {
         if (clause_mentions(&clause, others) || clause_is_unclear(&clause)) continue;
         for (int i = 0; i < clause.count; i++)
-            for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++)
-                if (clause_starts(&clause, i, forms[k]) && !clause_denied_before(&clause, i))
-                    return true;
+            if (clause_is_one_of(clause.tokens[i], wide) && !clause_denied_before(&clause, i) &&
+                (clause_is_one_of(clause_token(&clause, i + 1), weights) ||
+                 ends_at_weights(&clause, i)))
+                return true;
     }
     return false;
 }

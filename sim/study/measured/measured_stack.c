@@ -299,6 +299,11 @@ static void note_found(struct measured_row *row, const char *how, const char *wh
         meant == NULL ? "" : arena_format(row->context->arena, "; did you mean \"%s\"?", meant));
 }
 
+/* A stack whose name anybody would give, whatever the kernels and weights. */
+static bool is_open(const char *name) {
+    return strcmp(name, "pytorch-eager-2026") == 0;
+}
+
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
 static void find_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
@@ -313,8 +318,8 @@ static void find_stack(struct measured_row *row) {
     if (stack != NULL && !exact && stack_name_year(name) == 0 && year > 0)
         stack =
             stack_find(list, arena_format(arena, "%s %ld", name, (long)year), divided, &ignored);
-    const char *told =
-        stack_named(list, name) == NULL ? measured_framework(arena, list, r, divided) : NULL;
+    const bool open = stack_named(list, name) == NULL || is_open(name);
+    const char *told = open ? measured_framework(arena, list, r, divided) : NULL;
     const struct stack *other = told != NULL ? stack_find(list, told, divided, &ignored) : NULL;
     const bool by_notes = other != NULL && other != stack;
     if (by_notes) stack = other;

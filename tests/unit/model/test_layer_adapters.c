@@ -105,8 +105,8 @@ static void test_fp32_base(void **state) {
     const struct pass {
         enum pass_set set;
         double values;
-    } passes[] = { { PASS_SET_FORWARD, (double)HIDDEN * (QUERY + 2 * KEY + QUERY + 3 * FFN) +
-                                           16 * (HIDDEN + QUERY) },
+    } passes[] = { { PASS_SET_FORWARD,
+                     (double)HIDDEN * (QUERY + 2 * KEY + QUERY + 3 * FFN) + 16 * (HIDDEN + QUERY) },
                    { PASS_SET_BACKWARD, 0 } };
     for (size_t i = 0; i < 2; i++) {
         struct operator_list list = operators_of(m, 1, false, passes[i].set);
@@ -295,11 +295,11 @@ static void test_decoder_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters),  cmocka_unit_test(test_rank_parameters),
-        cmocka_unit_test(test_gradients),   cmocka_unit_test(test_fp32_base),
-        cmocka_unit_test(test_work),
-        cmocka_unit_test(test_collectives), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_decoder),     cmocka_unit_test(test_decoder_memory),
+        cmocka_unit_test(test_parameters),     cmocka_unit_test(test_rank_parameters),
+        cmocka_unit_test(test_gradients),      cmocka_unit_test(test_fp32_base),
+        cmocka_unit_test(test_work),           cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_decoder_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

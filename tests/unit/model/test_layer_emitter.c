@@ -175,20 +175,33 @@ static void test_head_share(void **state) {
     expect_bytes("all are gathered",
                  find_operator(&list, "head all-gather", PASS_FORWARD)->network_bytes,
                  2.0 * 4096 * 4096);
-    expect_bytes("some are picked", find_operator(&list, "head positions", PASS_FORWARD)->memory_bytes,
+    expect_bytes("some are picked",
+                 find_operator(&list, "head positions", PASS_FORWARD)->memory_bytes,
                  2.0 * 2 * 615 * 4096);
-    expect_bytes("loss", find_operator(&list, "loss", PASS_FORWARD)->memory_bytes, 26.0 * 615 * 64128);
-    expect_bytes("their sums", find_operator(&list, "loss sum all-reduce", PASS_FORWARD)->network_bytes,
+    expect_bytes("loss", find_operator(&list, "loss", PASS_FORWARD)->memory_bytes,
+                 26.0 * 615 * 64128);
+    expect_bytes("their sums",
+                 find_operator(&list, "loss sum all-reduce", PASS_FORWARD)->network_bytes,
                  4.0 * 615);
     operator_list_free(&list);
     list = operators_of(m, LAYER_HEAD, &shape, split, PASS_SET_BACKWARD, both);
     assert_int_equal(find_operator(&list, "logits", PASS_INPUT_GRADIENT)->m, 615);
-    expect_bytes("zeros beside them", find_operator(&list, "head positions", PASS_BACKWARD)->memory_bytes,
+    expect_bytes("zeros beside them",
+                 find_operator(&list, "head positions", PASS_BACKWARD)->memory_bytes,
                  2.0 * (2 * 615 + 4096) * 4096);
     expect_bytes("all are scattered",
                  find_operator(&list, "head reduce-scatter", PASS_INPUT_GRADIENT)->network_bytes,
                  2.0 * 4096 * 4096);
     operator_list_free(&list);
+    /* Kept: the picked rows; of a sequence shard the shard, which is gathered again. */
+    const struct model *all = fixture_model(arena, "llama3-8b");
+    for (int tp = 1; tp <= 2; tp++) {
+        const struct tensor_split own = split_of(tp, tp > 1);
+        const double spared = layer_saved_bytes(all, head, &shape, &own, RECOMPUTE_NONE) -
+                              layer_saved_bytes(m, head, &shape, &own, RECOMPUTE_NONE);
+        const double rows = 4096 - 615;
+        assert_true(spared == rows * 4 * 128256 / tp + (tp == 1 ? rows * 2 * 4096 : 0));
+    }
     assert_true(model_layer_flop(m, head, &shape) == 2.0 * 4096 * 0.15 * 4096 * 128256);
     assert_true(layer_workspace_bytes(m, head, &shape, &split) ==
                 6.0 * 615 * 64128 + 2.0 * 4096 * 4096);
@@ -597,16 +610,11 @@ static void test_reductions_of_each(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operators),
-        cmocka_unit_test(test_operators_of_other_layers),
-        cmocka_unit_test(test_head_share),
-        cmocka_unit_test(test_streaming_bytes),
-        cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_who_casts),
-        cmocka_unit_test(test_casts_of_recipes),
-        cmocka_unit_test(test_tensor_traffic),
-        cmocka_unit_test(test_reductions_of_each),
+        cmocka_unit_test(test_operators),      cmocka_unit_test(test_operators_of_other_layers),
+        cmocka_unit_test(test_head_share),     cmocka_unit_test(test_streaming_bytes),
+        cmocka_unit_test(test_precision),      cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_who_casts),      cmocka_unit_test(test_casts_of_recipes),
+        cmocka_unit_test(test_tensor_traffic), cmocka_unit_test(test_reductions_of_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,8 +104,7 @@ static void test_mistakes(void **state) {
         { "a number", MODEL_WITH("{ \"targets\": [3] }"),
           "2:61: error: /model/lora/targets/0: must be the name of a linear layer", hint },
         { "an empty list", MODEL_WITH("{ \"targets\": [] }"),
-          "2:49: error: /model/lora/targets: must be a list of linear layers",
-          hint },
+          "2:49: error: /model/lora/targets: must be a list of linear layers", hint },
         { "all and one of them", MODEL_WITH("{ \"targets\": [\"q_proj\", \"all-linear\"] }"),
           "2:71: error: /model/lora/targets/1: \"all-linear\" stands alone: it is every linear "
           "layer "
@@ -128,7 +127,8 @@ static void test_mistakes(void **state) {
           "2:49: error: /model/lora/alpha: unknown key \"alpha\" in \"lora\"",
           "one of: rank, weights, targets" },
         { "weights of 8 bits", MODEL_WITH("{ \"weights\": \"fp8\" }"),
-          "2:60: error: /model/lora/weights: unknown weights \"fp8\"", "did you mean \"fp32\"? one of: bf16, fp32" },
+          "2:60: error: /model/lora/weights: unknown weights \"fp8\"",
+          "did you mean \"fp32\"? one of: bf16, fp32" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_lines(MODEL, cases[i].model);
@@ -140,8 +140,43 @@ static void test_mistakes(void **state) {
     }
 }
 
+/* Frozen weights in fp32 go with what holds them whole in one stage. */
+static void test_fp32_base(void **state) {
+    (void)state;
+    static const struct {
+        const char *layout, *want, *hint;
+    } cases[] = {
+        { "\"layout\": { \"tp\": 1, \"pp\": 1 }", NULL, NULL },
+        { "\"layout\": { \"tp\": 1, \"pp\": 1, \"backend\": \"deepspeed\", \"zero_stage\": 2 }",
+          NULL, NULL },
+        { "\"layout\": { \"tp\": 1, \"pp\": 1, \"backend\": \"fsdp\", \"zero_stage\": 3 }",
+          "frozen weights in fp32 under autocast (model.lora.weights) do not go with zero_stage 3",
+          "set layout.zero_stage to 0 or 1, or leave model.lora.weights out: what is sharded is "
+          "cast as it is gathered" },
+        { "\"layout\": { \"tp\": 1, \"pp\": 2 }",
+          "frozen weights in fp32 under autocast (model.lora.weights) do not go with pp 2",
+          "set layout.pp to 1, or leave model.lora.weights out" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static const char *const overrides[] = { "model.lora={\"weights\":\"fp32\"}",
+                                                 "training.global_batch={\"samples\":128}", NULL };
+        write_lines(LAYOUT, cases[i].layout);
+        struct error err = { 0 };
+        struct scenario *s = load(overrides, &err);
+        if ((s != NULL) != (cases[i].want == NULL)) fail_msg("case %zu: %s", i, err.text);
+        if (cases[i].want != NULL &&
+            (strstr(err.text, cases[i].want) == NULL || strstr(err.text, cases[i].hint) == NULL))
+            fail_msg("case %zu: %s", i, err.text);
+        if (s != NULL) {
+            assert_true(model_has_fp32_base(s->model));
+            scenario_destroy(s);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_values),
+                                        cmocka_unit_test(test_fp32_base),
                                         cmocka_unit_test(test_streams),
                                         cmocka_unit_test(test_mistakes) };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -181,25 +181,48 @@ static void test_fp8_weights(void **state) {
     }
 }
 
+/* Of one stage: weights, and its frozen and trained parameters; the first blocks run again. */
+static double weights_beside_lora(const char *model, const char *weights, int64_t again,
+                                  double *frozen, double *trained) {
+    char definition[128];
+    snprintf(definition, sizeof definition, "model={\"name\":\"%s\",\"lora\":{\"weights\":\"%s\"}}",
+             model, weights);
+    const char *const setup[] = { definition, "layout.tp=1", "layout.pp=1", "layout.stack=none",
+                                  NULL };
+    struct step_fixture f;
+    fixture_open_planned(&f, setup);
+    for (int64_t i = 0; i < f.scenario->model->layer_count; i++)
+        f.plan.recompute[i] = i >= 1 && i <= again ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    const double bytes = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
+    *trained = (double)f.step->trainable_rank_parameters[0];
+    *frozen = (double)f.step->rank_parameters[0] - *trained;
+    fixture_close(&f);
+    return bytes;
+}
+
 /* Frozen weights in fp32 under autocast: 2 bytes more, and 2 of a copy from forward to backward but
- * for the table that is looked up and the ten blocks that run again. */
+ * for the table that is looked up and blocks that run again. A tied head casts the table too. */
 static void test_fp32_base(void **state) {
     (void)state;
-    static const char *const models[] = {
-        "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16}}",
-        "model={\"name\":\"internlm2-20b\",\"lora\":{\"rank\":16,\"weights\":\"fp32\"}}"
+    static const struct {
+        const char *model;
+        int64_t again;
+        double uncopied; /* of the frozen parameters */
+    } cases[] = {
+        { "internlm2-20b", 0, 92544.0 * 6144 },
+        { "internlm2-20b", 10, 92544.0 * 6144 + 10 * (2 * BLOCK - 2 * 6144) },
+        { "mpt-7b", 0, 0 }, /* tied */
     };
-    double weights[2], trained = 0, frozen = 0;
-    for (int wide = 0; wide < 2; wide++) {
-        struct step_fixture f;
-        open_on_b200(&f, models[wide], "training.precision=bf16");
-        fixture_halves(&f);
-        weights[wide] = f.step->static_memory[0].bytes[MEMORY_WEIGHTS];
-        trained = (double)f.step->trainable_rank_parameters[0];
-        frozen = (double)f.step->rank_parameters[0] - trained;
-        fixture_close(&f);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double frozen, trained;
+        const double narrow = weights_beside_lora(cases[i].model, "bf16", cases[i].again, &frozen,
+                                                  &trained),
+                     wide = weights_beside_lora(cases[i].model, "fp32", cases[i].again, &frozen,
+                                                &trained);
+        const double want = 2 * trained + 4 * frozen - 2 * cases[i].uncopied;
+        if (wide - narrow != want) fail_msg("case %zu: %.0f, not %.0f", i, wide - narrow, want);
     }
-    assert_true(weights[1] - weights[0] == 2 * trained + 2 * frozen + 2 * 14 * BLOCK);
 }
 
 /* Of sharded weights a rank stores its share narrow; what is gathered is not, and no sum is below

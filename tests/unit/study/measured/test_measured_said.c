@@ -530,6 +530,8 @@ static void test_bf16_weights(void **state) {
         { "fp32 weights with bf16 compute", false },
         { "bf16 weights, fp32 master weights in optimizer", false },
         { "weights in bf16, master in fp32", false },
+        { "weights in bf16, masterweights fp32", false },
+        { "weights in bf16 without master weights", true },
         { "weights fetched over NIC, activations bf16", false },
         { "weights in fp32, gradients bf16", false },
         { "bf16 mixed precision", false },
@@ -557,6 +559,15 @@ static void test_fp32_weights(void **state) {
         { "weights in bf16", false },
         { "no fp32 weights", false },
         { "norm weights in fp32", false },
+        { "LoRA weights in fp32", false },
+        { "bf16 weights fp32 optimizer states", false },
+        { "optimizer keeps fp32 weights", false },
+        { "lm_head weights in fp32", false },
+        { "base weights in float32", true },
+        { "float32 weights", true },
+        { "weights are stored in fp32", true },
+        { "base model in fp32", true },
+        { "loss in fp32", false },
         { "", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -602,8 +613,8 @@ int main(void) {
         cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
         cmocka_unit_test(test_attention),     cmocka_unit_test(test_zero_stage),
         cmocka_unit_test(test_kernels),       cmocka_unit_test(test_bf16_weights),
-        cmocka_unit_test(test_fp32_weights),
-        cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_fp32_weights),  cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
