@@ -18,6 +18,7 @@
 #include <string.h>
 #include "costmodel/attention_modes.h"
 #include "costmodel/cost_model_parts.h"
+#include "costmodel/generation.h"
 #include "sim/base/extremes.h"
 
 /* Of the fp32 peak without tensor cores, by batched matmuls whose operands do not start on 16
@@ -135,6 +136,17 @@ static void slow_to(struct kernel_terms *terms, double compute_s, const char **s
     *source = why;
 }
 
+/* Of the fp32 peak, by cuBLAS's kernels without tensor cores: 18.9 of 19.5 TFLOP/s on an A100 PCIe
+ * (Yinghan-Li/YHs_Sample issue 4; 0.87 to 0.96 from widths of 2,048 on, triton issue 2491), which
+ * no power limit holds. Hopper's and Blackwell's, of twice the units, were not found: as 16 bits. */
+#define VECTOR_EFFICIENCY 0.95
+
+static bool runs_on_vector_units(const struct cost_model *model, const struct operator_work *work) {
+    const enum gpu_generation generation = gpu_generation_of(model->gpu.name);
+    return work->precision == PRECISION_FP32 &&
+           (generation == GENERATION_VOLTA || generation == GENERATION_AMPERE);
+}
+
 static struct price price_matmul(const struct cost_model *model, const struct matmul_curve *curve,
                                  const struct operator_work *work, bool in_step) {
     const bool quantised =
@@ -150,7 +162,12 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     matmul_kernel_s(curve, peak, model->gpu.hbm_bytes_per_s, work->flop, work->memory_bytes,
                     work->m, work->n, work->k, &terms);
     const char *source = curve->source;
-    if (in_step) {
+    const bool vector = runs_on_vector_units(model, work);
+    if (vector) {
+        terms.compute_s = work->flop / (VECTOR_EFFICIENCY * nominal);
+        source = "cuBLAS without tensor cores (A100 PCIe)";
+    }
+    if (in_step && !vector) {
         const double settled_s =
             quantised ? matmul_settled_s(curve, work->precision, nominal, work->flop, work->k)
                       : matmul_settled_s(curve, PRECISION_BF16, peak, work->flop, work->k);

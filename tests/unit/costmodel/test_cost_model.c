@@ -541,6 +541,9 @@ static void test_settled_efficiency(void **state) {
         { "gb200-186g-nvl72", PRECISION_FP8, 0.55, 0.60 },
         { "b300-288g-sxm", PRECISION_FP8, 0.60, 0.66 },
         { "gb200-186g-nvl72", PRECISION_FP4, 0.50, 0.75 },
+        /* without tensor cores: 18.9 of 19.5 TFLOP/s (YHs_Sample issue 4) */
+        { "a100-80g-pcie", PRECISION_FP32, 0.90, 0.97 },
+        { "v100-32g-sxm", PRECISION_FP32, 0.90, 0.97 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
