@@ -2,9 +2,10 @@
  *
  * Defaults: rank 8, beside the matrix of q, k and v as NeMo's recipes of Llama 3 in performance
  * mode (nemo/collections/llm/recipes/llama3_8b.py), or beside q and v as PEFT for Llama
- * (peft/utils/constants.py; LoraConfig.r); of diffusion transformers beside the four matrices of
- * attention, as Diffusers' training scripts for Wan have it, and where video and text are joined
- * those of either stream and of their feed-forward networks, as its script for Flux.
+ * (peft/utils/constants.py; LoraConfig.r), or beside every linear layer by the trainers that
+ * do; of diffusion transformers beside the four matrices of attention, as Diffusers' training
+ * scripts for Wan have it, and where video and text are joined those of either stream and of their
+ * feed-forward networks, as its script for Flux.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -71,6 +72,26 @@ static int64_t rank_in(const char *text) {
     return 0;
 }
 
+/* Trainers that adapt every linear layer unless told otherwise: lora_target all
+ * (LLaMA-Factory hparams/finetuning_args.py), target_modules all-linear (ms-swift), lora_target_linear
+ * in Axolotl's examples, the seven of Unsloth's get_peft_model. NULL: none of them. */
+static const char *adapts_all(const struct measured_run *run) {
+    static const char *const trainers[][2] = {
+        { "axolotl", "Axolotl" },
+        { "llama-factory", "LLaMA-Factory" },
+        { "llamafactory", "LLaMA-Factory" },
+        { "llama factory", "LLaMA-Factory" },
+        { "ms-swift", "ms-swift" },
+        { "unsloth", "Unsloth" },
+    };
+    for (size_t i = 0; i < sizeof trainers / sizeof trainers[0]; i++)
+        if (measured_text_says(run->stack, trainers[i][0]) ||
+            measured_text_says(run->source, trainers[i][0]) ||
+            measured_says_framework(run->notes, trainers[i][0]))
+            return trainers[i][1];
+    return NULL;
+}
+
 static void add_targets(cJSON *lora, struct measured_row *row) {
     cJSON *targets = cJSON_AddArrayToObject(lora, "targets");
     char *save = NULL, *list = arena_text(row->context->arena, row->run.lora_targets);
@@ -104,6 +125,12 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
     if (measured_says_framework(row->run.notes, "all linear")) {
         cJSON_AddItemToArray(targets, cJSON_CreateString("all-linear"));
         measured_row_note(row, "lora_targets: all-linear, as its notes say");
+        return;
+    }
+    const char *trainer = adapts_all(&row->run);
+    if (trainer != NULL) {
+        cJSON_AddItemToArray(targets, cJSON_CreateString("all-linear"));
+        measured_row_note(row, "lora_targets: all-linear, as %s has it", trainer);
         return;
     }
     const bool megatron = strcmp(row->backend, "megatron-lm") == 0;
