@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # test.sh - sets up, builds with warnings as errors and runs every test.
 #
-#     ./test.sh           all: unit tests under ASan and UBSan first, then every other test
+#     ./test.sh           all: unit tests and a case of each command under ASan and UBSan first,
+#                         then every other test
 #     ./test.sh --quick   without the sanitizer build
 #
 # The last lines are ctest's summary of all tests. Exit 0: all passed.
@@ -69,8 +70,8 @@ if $sanitized; then
     build debug build-debug
     # A fifth of the time is saved by what findings are told with: whole stacks of who allocated.
     ASAN_OPTIONS=malloc_context_size=3:quarantine_size_mb=16${ASAN_OPTIONS:+:$ASAN_OPTIONS} \
-        run_ctest "$sanitizer_limit_s" build-debug --timeout 200 --label-regex '^(unit|fuzz)$' ||
-        failed+=("unit tests under ASan and UBSan")
+        run_ctest "$sanitizer_limit_s" build-debug --timeout 200 --tests-regex '^(unit/.*|fuzz/.*|golden/[a-z]+)$' ||
+        failed+=("tests under ASan and UBSan")
 fi
 run_ctest "$all_limit_s" build-test --timeout 300 || failed+=("tests")
 if [[ ${#failed[@]} -gt 0 ]]; then
