@@ -400,16 +400,19 @@ static int run(struct cli *cli, void *options) {
         ok = print_page(cli, v, shipped, &err);
     else if (ok)
         print(v);
-    if (ok && v->all.simulated == 0) fprintf(stderr, "warning: %s\n", none_text(v));
+    const bool none = ok && v->all.simulated == 0;
+    if (none) fprintf(stderr, "error: %s\n", none_text(v));
     validation_destroy(v);
-    return ok ? EXIT_DONE : cli_error(&err);
+    if (!ok) return cli_error(&err);
+    return none ? EXIT_FAILED : EXIT_DONE;
 }
 
 const struct command command_validate = {
     .name = "validate",
     .usage = "[ROWS.csv...]",
     .help = "simulate measured runs: measured, predicted, signed error, band, by source",
-    .more = "Without files: the shipped development rows. docs/VALIDATION.md explains the format;\n"
+    .more = "Exit 1: no row could be simulated.\n"
+            "Without files: the shipped development rows. docs/VALIDATION.md explains the format;\n"
             "`ballast validate --markdown --plot docs/images/validation.png` writes it anew.\n",
     COMMAND_OPTIONS(options_table, struct validate_options),
     .min_arguments = 0,
