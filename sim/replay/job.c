@@ -52,6 +52,10 @@ static void limit_iterations(struct job *job) {
     int64_t limit = job->scenario->iteration_limit;
     job->iteration_count = job->batches.per_rank / job->scenario->micro_batches_per_rank;
     if (limit > 0 && limit < job->iteration_count) job->iteration_count = limit;
+}
+
+static void note_short_pass(struct job *job) {
+    const int64_t limit = job->scenario->iteration_limit;
     if (limit > job->iteration_count)
         job->data_notes[job->data_note_count++] =
             arena_format(job->arena,
@@ -529,6 +533,7 @@ struct job *job_create(const struct scenario *scenario, struct error *err) {
     struct job *job = begin(scenario);
     bool ok = job_load_data(job, err) && make_batches(job, err);
     if (ok) {
+        note_short_pass(job);
         make_shapes(job);
         ok = job_check_work(job, err);
     }
@@ -552,6 +557,10 @@ static struct job *borrow(const struct scenario *scenario, const struct job *fro
     *job = *from;
     job->arena = arena;
     job->scenario = scenario;
+    /* Others borrow from it at the same time, and each adds its own. */
+    job->data_notes = arena_array(arena, const char *, from->data_note_count + JOB_OWN_NOTES);
+    for (int64_t i = 0; i < from->data_note_count; i++)
+        job->data_notes[i] = from->data_notes[i];
     job->borrows_data = true;
     return job;
 }
@@ -573,6 +582,7 @@ struct job *job_plan(const struct scenario *scenario, const struct job *batched,
     struct job *job = borrow(scenario, batched);
     job->borrows_batches = true;
     limit_iterations(job); /* the batches may have been made for another */
+    note_short_pass(job);
     job->prices = prices != NULL ? price_table_borrow(job->arena, scenario, prices)
                                  : price_table_create(job->arena, scenario);
     price_shapes(job);

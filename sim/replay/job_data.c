@@ -69,7 +69,7 @@ static bool has_single_frames(const struct dataset *d, const struct model *model
 static void take_notes(struct job *job) {
     const struct dataset *d = job->dataset;
     const struct model *model = job->scenario->model;
-    job->data_notes = arena_array(job->arena, const char *, d->note_count + 8);
+    job->data_notes = arena_array(job->arena, const char *, d->note_count + JOB_OWN_NOTES);
     for (int64_t i = 0; i < d->note_count; i++)
         job->data_notes[job->data_note_count++] = d->notes[i];
     if (d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count == 0)

@@ -4,6 +4,9 @@
 
 #include "sim/replay/job.h"
 
+/* The most that a job adds to what its data set notes. */
+enum { JOB_OWN_NOTES = 8 };
+
 /* Fills dataset, load_s and the first of data_notes, which has room for the job's own notes. False
  * and an error where the file cannot be read, or the model has no price for what it holds. */
 bool job_load_data(struct job *job, struct error *err);
