@@ -64,6 +64,20 @@ static void note_short_pass(struct job *job) {
                          (long)limit, (long)job->iteration_count);
 }
 
+static void note_unseen_clips(struct job *job) {
+    const struct batching_policy *policy = job->scenario->batching.row;
+    const bool clips = job->dataset->clip_ms != NULL &&
+                       job->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
+    if (!clips || policy->fits_clips || !(policy->packs || policy->sorts)) return;
+    job->data_notes[job->data_note_count++] = arena_format(
+        job->arena,
+        policy->packs ? "policy %s packs by text and images: nothing bounds the clips of a "
+                        "micro-batch (clip-group does)"
+                      : "policy %s groups by text and images, whatever the clips (clip-group "
+                        "counts them)",
+        policy->name);
+}
+
 static bool make_batches(struct job *job, struct error *err) {
     const struct scenario *s = job->scenario;
     const struct batching_policy *policy = s->batching.row;
@@ -80,6 +94,7 @@ static bool make_batches(struct job *job, struct error *err) {
         return error_context(err, "while batching with policy \"%s\"", policy->name);
     }
     job->batch_s = wall_clock_s() - start;
+    note_unseen_clips(job);
     if (job->batches.limits_chosen)
         job->data_notes[job->data_note_count++] =
             arena_format(job->arena, "%s chose qv %ld and qt %ld from the data", policy->name,

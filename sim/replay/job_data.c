@@ -79,7 +79,6 @@ static void take_notes(struct job *job) {
                          "only their text is trained on",
                          d->name, model->name);
     note_encoded_text(job);
-    const struct batching_policy *policy = job->scenario->batching.row;
     const bool clips =
         d->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     if (clips) {
@@ -92,14 +91,6 @@ static void take_notes(struct job *job) {
             d->frame_sizes != NULL ? "the data set's sizes, cut to whole patches, else of " : "",
             (long)decoder->image_size, (long)decoder->image_height);
     }
-    if (clips && (policy->packs || policy->sorts) && !policy->fits_clips)
-        job->data_notes[job->data_note_count++] = arena_format(
-            job->arena,
-            policy->packs ? "policy %s packs by text and images: nothing bounds the clips of a "
-                            "micro-batch (clip-group does)"
-                          : "policy %s groups by text and images, whatever the clips (clip-group "
-                            "counts them)",
-            policy->name);
     if (!has_image_tiles(d) || d->tile_language_tokens == model->tile_language_tokens) return;
     job->data_notes[job->data_note_count++] =
         model->modules[MODULE_VISION].layer_count == 0

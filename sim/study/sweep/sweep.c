@@ -240,7 +240,9 @@ static const char **assumed_by_best(struct sweep_run *run) {
     sweep_share_fill(run->share, SHARE_DATA, run->pool);
     if (s != NULL) sweep->memory_band_fraction = cost_model_memory_band(s->cost_model);
     collect_warnings(sweep, sweep->best_count > 0 ? s : NULL);
-    const struct job *data = shared != NULL ? shared->job : NULL;
+    struct shared *batches = s != NULL ? sweep_share_batches(run->share, s, shared) : NULL;
+    sweep_share_fill(run->share, SHARE_BATCHES, run->pool);
+    const struct job *data = batches != NULL ? batches->job : NULL;
     int64_t count = data != NULL ? data->data_note_count : 0, at = 0;
     for (int64_t i = 0; s != NULL && s->assumptions[i] != NULL; i++)
         count++;

@@ -1,11 +1,11 @@
 /* sweep_share.h - what configurations of a sweep have in common, made once.
  *
  * Data sets, micro-batches of the raced iterations, and layer times of those micro-batches on a
- * layout. Asking is for one thread; what a slot holds is read by many.
+ * layout. Asking is for one thread; what was made is read by many.
  *
- *     int64_t slot = sweep_share_data(share, scenario);      // 0.. : its place, made when filled
- *     sweep_share_fill(share, pool);                         // makes all that is missing
- *     const struct job *data = sweep_share_data_job(share, slot, &err);
+ *     struct shared *data = sweep_share_data(share, scenario);
+ *     sweep_share_fill(share, SHARE_DATA, pool); // makes all of them that are missing
+ *     if (data->job == NULL) ...                 // data->err says why
  */
 #ifndef BALLAST_SIM_STUDY_SWEEP_SHARE_H
 #define BALLAST_SIM_STUDY_SWEEP_SHARE_H
