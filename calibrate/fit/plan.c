@@ -59,8 +59,10 @@ static const struct stated_collective pcie_collectives[] = {
 #define HBM2E_SETTLED                                                                              \
     "settled curve: torch.mm on the published machines with this part, taken to run at their 500 " \
     "W: 0.6 of the peak in bf16 (pytorch/ao benchmarks/float8/float8_roofline.py of 2024; four "   \
-    "shapes 0.55 to 0.61 and fp8 0.66 to 0.71 of its peak, as at 700 W, "                          \
-    "pytorch-labs/float8_experimental pull requests 38 and 100)"
+    "shapes 0.55 to 0.61, pytorch-labs/float8_experimental pull requests 38 and 100); fp8: nine "  \
+    "matmuls of a feed-forward layer, forward and backward, 1083 TFLOP/s where bf16 makes 600 "    \
+    "(pull request 298), 0.852 of what 700 W would give, forward shapes by themselves up to 0.71 " \
+    "of the peak (38, 100)"
 #define HOPPER_SETTLED                                                                             \
     "settled curve: between the SGLang and TensorRT-LLM collectors of ai-dynamo/aiconfigurator "   \
     "for long kernels at the 700 W limit"
@@ -68,8 +70,10 @@ static const struct stated_collective pcie_collectives[] = {
  * on A100 PCIe, 268 on A100 SXM, 792 on H100 SXM, 500 on H100 PCIe and 489 on H100 NVL
  * (mag-/gpu_benchmark, README at 13f96a4). What settles is 0.94 to 0.97 of it on the three
  * whose settled speed is known, so 0.95 of it on the others: 475 on H100 PCIe, 464 on NVL. H100's
- * 771 at 700 W times power to 2/3 is 486 and 531. fp8 goes as power to 0.3, as on Blackwell
- * below. */
+ * 771 at 700 W times power to 2/3 is 486 and 531. fp8: scaled_mm of blocks makes 580 on H100 PCIe
+ * at K 5,120 and 8,192 (pytorch/ao pull request 3342), 1.22 times that with one scale a tensor, 0.62
+ * of an SM of H100 at 700 W; NVL's SMs have the same power. At 500 W it is 0.852, power to 0.476. */
+#define HOPPER_FP8 "fp8 that of H100 SXM times power to 0.476, as at 500 W (h100-96g-sxm)"
 #define CARD_SEARCH                                                                                \
     "settled curve: 0.95 of the best matmul of one search over shapes (mag-/gpu_benchmark), as "   \
     "H100 SXM and A100 settle; "
@@ -370,7 +374,7 @@ static const struct plan plans[] = {
               "attention takes the cube root of 700 / 500 W longer",
       H100_FRACTIONS,
       .settled_efficiency = 0.60,
-      .fp8_settled_efficiency = 0.72,
+      .fp8_settled_efficiency = 0.613,
       .settled_source = HBM2E_SETTLED,
       /* cube root of 700 / 500 W: power goes as f V^2, and voltage with the clock */
       .attention_forward_time = 1.119,
@@ -392,10 +396,10 @@ static const struct plan plans[] = {
       /* long runs at 430 to 433 (pytorch/ao pull request 3342), squares at 437 to 493 (S26), the
        * search's 475 */
       .settled_efficiency = 0.60,
-      .fp8_settled_efficiency = 0.72,
+      .fp8_settled_efficiency = 0.52,
       .settled_source =
           CARD_SEARCH "between that and the 430 of long runs (pytorch/ao pull request "
-                      "3342); fp8 that of H100 SXM times power to 0.3",
+                      "3342); fp8: 580 of scaled_mm by blocks (the same pull) times 1.22",
       /* 114 of 132 SMs, each with 0.58 of the power: 0.72 of the speed, of a peak of 0.764 */
       .attention_forward_time = 1.06,
       .attention_backward_time = 1.06,
@@ -422,9 +426,9 @@ static const struct plan plans[] = {
       H100_FRACTIONS,
       /* between 464 of 835 and 531 by power */
       .settled_efficiency = 0.60,
-      .fp8_settled_efficiency = 0.68,
+      .fp8_settled_efficiency = 0.54,
       .settled_source = CARD_SEARCH "raised half way to H100 SXM's times power to 2/3; fp8 that of "
-                                    "H100 SXM times power to 0.3",
+                                    "an SM of H100 PCIe, which has the same power",
       .attention_forward_time = 1.02,
       .attention_backward_time = 1.02,
       PCIE_COLLECTIVES,
@@ -432,9 +436,10 @@ static const struct plan plans[] = {
       .band_factor = 2.5 },
     { .gpu = "h200-141g-nvl",
       .derived = true,
-      .note = "fractions of H100-SXM5-80GB on this part's peaks, matmuls by its clock, attention by "
-              "the cube root of power; memory fractions of H200; collectives of A100 PCIe at twice "
-              "the speed, as PCIe 5 is: the bridges of two or four cards are not priced",
+      .note =
+          "fractions of H100-SXM5-80GB on this part's peaks, matmuls by its clock, attention by "
+          "the cube root of power; memory fractions of H200; collectives of A100 PCIe at twice "
+          "the speed, as PCIe 5 is: the bridges of two or four cards are not priced",
       .gemm_gpu = "H100-SXM5-80GB",
       .gemm_peak = H100_PEAK,
       .gemm_bandwidth = 3350e9,
@@ -443,11 +448,11 @@ static const struct plan plans[] = {
       .settled_k_half = 128,
       .settled_efficiency = 0.83,
       .fp8_efficiency = 0.73,
-      .fp8_settled_efficiency = 0.81,
+      .fp8_settled_efficiency = 0.79,
       .settled_source =
-          "H100 SXM's 771 TFLOP/s times power (600 W) to 2/3; fp8 to 0.3; a report on SMs and copy "
-          "engines (\"M3b: who moves the bytes on the GPU\", 2026) has isolated matmuls at 764 and "
-          "812 TFLOP/s, of data that it does not state",
+          "H100 SXM's 771 TFLOP/s times power (600 W) to 2/3; " HOPPER_FP8 "; a report on SMs and "
+          "copy engines (\"M3b: who moves the bytes on the GPU\", 2026) has isolated matmuls at "
+          "764 and 812 TFLOP/s, of data that it does not state",
       .attention_gpu = "H100-SXM5-80GB",
       .attention_backward_wide = HOPPER_BACKWARD_WIDE,
       /* 989 / 835 slower peak, (700 / 600 W) to 1/3 */
@@ -467,8 +472,8 @@ static const struct plan plans[] = {
       H100_FRACTIONS,
       /* 680 W less 100 for the processor, between 0.78 at 700 W and 0.60 at 500 W */
       .settled_efficiency = 0.67,
-      .fp8_settled_efficiency = 0.72,
-      .settled_source = GH200_SETTLED,
+      .fp8_settled_efficiency = 0.66,
+      .settled_source = GH200_SETTLED "; " HOPPER_FP8,
       /* cube root of 700 / 580 W */
       .attention_forward_time = 1.065,
       .attention_backward_time = 1.065,
