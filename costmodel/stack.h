@@ -139,6 +139,9 @@ struct stack_block {
     int64_t softmax_multiple;
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
+    bool
+        casts_weights; /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not
+                         * gathered them so; else once a step, which is left out */
     bool pads_matmuls;    /* its compiler pads odd rows of unfused attention's scores */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */

@@ -139,6 +139,10 @@ static const struct field stack_rows[] = {
       "what writes the operands of fp8 matmuls cast: norm and activation, the norm alone, each "
       "linear layer, nothing",
       casts_names },
+    { "casts_weights", FIELD_BOOL, AT(block.casts_weights), 0, 0, "false", "",
+      "each pass casts the weights of fp8 and fp4 matmuls anew: by rows in the forward, by columns "
+      "in the backward",
+      NULL },
     { "linear_gradients", FIELD_CHOICE, AT(block.linear_gradients), 0, 0, "\"fused\"", "",
       "kernels around the gradients of linear layers: none; joining q, k and v; adding those of q, "
       "k, v, gate and up; sums of biases with both",

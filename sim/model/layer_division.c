@@ -168,6 +168,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.fp8_recipe = split->fp8_recipe != FP8_RECIPE_USUAL ? split->fp8_recipe
                    : split->block.casts == CASTS_DYNAMIC ? FP8_RECIPE_TENSORWISE
                                                          : FP8_RECIPE_DELAYED;
+    d.casts_weights = split->block.casts_weights;
+    d.weights_come_cast = split->weights_come_cast;
     d.linear_gradients = split->block.linear_gradients;
     d.adds_in_matmul = split->adds_in_matmul;
     d.unpads = split->unpads_samples && d.module->role == MODULE_LANGUAGE;

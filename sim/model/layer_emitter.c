@@ -64,35 +64,7 @@ static void emit_linear(struct emitter *e, struct operator_work work) {
     emit_operator(e, work);
 }
 
-void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
-                         int64_t rows, int64_t out, int64_t in) {
-    if (e->d->module->fp32_base && e->activation != PRECISION_FP32) {
-        const double bytes = (4 + precision_bytes(e->activation)) * (double)out * (double)in;
-        struct operator_work cast = operator_streaming("weight cast", OPERATOR_ELEMENTWISE,
-                                                       PASS_FORWARD, e->activation, bytes);
-        cast.form = FORM_STATED;
-        emit_operator(e, cast);
-    }
-    emit_linear(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
-}
-
-void emit_linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
-                                int64_t rows, int64_t out, int64_t in) {
-    emit_linear(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
-}
-
-void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
-                                 int64_t rows, int64_t out, int64_t in) {
-    if (!e->need.weight) return;
-    struct operator_work work =
-        operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows);
-    if (!e->d->adds_in_matmul) operator_matmul_written_once(&work);
-    emit_linear(e, work);
-    /* torchao's gradients in rows are matmuls without scales, multiplied by them afterwards; that
-     * of an input in the kernel that reads it (float8/float8_ops.py, post_inverse_scale). */
-    if (precision == PRECISION_FP8 && e->d->fp8_recipe == FP8_RECIPE_ROWWISE)
-        move(e, "weight gradient scales", PASS_WEIGHT_GRADIENT, 4, out, in);
-}
+enum { TRANSPOSED_COPY_BYTES = 4 }; /* read and written in 16 bits */
 
 /* Bytes an element moves when it becomes an operand, by rows and by columns (the backward matmuls
  * read it the other way round). Kernels of fp8 read 2 bytes and write 1 for each way, with a byte
@@ -107,6 +79,65 @@ static double written_bytes(const struct emitter *e) {
     const enum fp8_recipe recipe = e->d->fp8_recipe;
     const bool blocks = recipe == FP8_RECIPE_MXFP8 || recipe == FP8_RECIPE_BLOCKWISE;
     return precision_bytes(PRECISION_FP8) * (blocks ? 1 + 1.0 / 32 : 1);
+}
+
+static void cast_weight(struct emitter *e, enum operator_pass pass, enum precision to, double bytes,
+                        int64_t out, int64_t in) {
+    if (bytes <= 0) return;
+    struct operator_work cast =
+        operator_streaming(pass == PASS_FORWARD ? "weight cast" : "weight cast by columns",
+                           OPERATOR_ELEMENTWISE, pass, to, bytes * (double)out * (double)in);
+    cast.form = FORM_STATED;
+    emit_operator(e, cast);
+}
+
+/* torchao's linear layers cast their weight in each pass, forward by rows and backward by columns;
+ * what FSDP gathered in fp8 is transposed for the backward (float8/float8_linear.py;
+ * testing/training/roofline_utils.py has the kernels). */
+static double weight_cast_bytes(const struct emitter *e, enum operator_pass pass,
+                                enum precision precision) {
+    if (!e->d->casts_weights || !precision_is_quantised(precision)) return 0;
+    const bool forward = pass == PASS_FORWARD;
+    if (precision == PRECISION_FP4) return (forward ? 4 : 2) + precision_bytes(PRECISION_FP4);
+    if (e->d->weights_come_cast) return forward ? 0 : 2 * precision_bytes(PRECISION_FP8);
+    const double one_way = 2 + written_bytes(e);
+    switch (e->d->fp8_recipe) {
+    case FP8_RECIPE_TENSORWISE:
+        return forward ? 2 + one_way : one_way;
+    case FP8_RECIPE_ROWWISE:
+        return forward ? one_way : TRANSPOSED_COPY_BYTES + one_way;
+    default:
+        return one_way;
+    }
+}
+
+void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
+                         int64_t rows, int64_t out, int64_t in) {
+    if (e->d->module->fp32_base && e->activation != PRECISION_FP32)
+        cast_weight(e, PASS_FORWARD, e->activation, 4 + precision_bytes(e->activation), out, in);
+    cast_weight(e, PASS_FORWARD, e->activation, weight_cast_bytes(e, PASS_FORWARD, precision), out,
+                in);
+    emit_linear(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));
+}
+
+void emit_linear_input_gradient(struct emitter *e, const char *name, enum precision precision,
+                                int64_t rows, int64_t out, int64_t in) {
+    cast_weight(e, PASS_INPUT_GRADIENT, e->activation,
+                weight_cast_bytes(e, PASS_INPUT_GRADIENT, precision), out, in);
+    emit_linear(e, operator_matmul(name, PASS_INPUT_GRADIENT, precision, rows, in, out));
+}
+
+void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
+                                 int64_t rows, int64_t out, int64_t in) {
+    if (!e->need.weight) return;
+    struct operator_work work =
+        operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows);
+    if (!e->d->adds_in_matmul) operator_matmul_written_once(&work);
+    emit_linear(e, work);
+    /* torchao's gradients in rows are matmuls without scales, multiplied by them afterwards; that
+     * of an input in the kernel that reads it (float8/float8_ops.py, post_inverse_scale). */
+    if (precision == PRECISION_FP8 && e->d->fp8_recipe == FP8_RECIPE_ROWWISE)
+        move(e, "weight gradient scales", PASS_WEIGHT_GRADIENT, 4, out, in);
 }
 
 /* Whether the kernel before writes the operand cast: its scale must be known by then. */
@@ -125,6 +156,13 @@ static double maximum_bytes(const struct emitter *e, enum cast_of of) {
     return found_before ? 0 : 2;
 }
 
+/* A scale for each column takes a kernel that reads columns as rows: the one before writes them so
+ * (torchao/testing/training/roofline_utils.py). */
+static double columns_bytes(const struct emitter *e) {
+    return 2 + written_bytes(e) +
+           (e->d->fp8_recipe == FP8_RECIPE_ROWWISE ? TRANSPOSED_COPY_BYTES / 2 : 0);
+}
+
 static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum cast_of of) {
     if (e->matmul == PRECISION_FP4) return 6 + 2 * precision_bytes(PRECISION_FP4);
     if (comes_cast(e, of)) return 0;
@@ -132,7 +170,7 @@ static double cast_bytes(const struct emitter *e, enum operator_pass pass, enum 
     const bool apart = e->d->casts == CASTS_DYNAMIC;
     return maximum_bytes(e, of) + (!apart                 ? both_ways
                                    : pass == PASS_FORWARD ? one_way
-                                                          : 2 * one_way);
+                                                          : one_way + columns_bytes(e));
 }
 
 void emit_cast(struct emitter *e, const char *name, enum operator_pass pass, enum cast_of of,
@@ -146,7 +184,7 @@ void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64
                      int64_t columns) {
     if (e->matmul != PRECISION_FP8 || !e->need.weight) return;
     const bool by_norm = e->d->casts == CASTS_NORM && of == CAST_OF_NORM && comes_cast(e, of);
-    const double bytes = e->d->casts == CASTS_DYNAMIC ? 2 + written_bytes(e)
+    const double bytes = e->d->casts == CASTS_DYNAMIC ? columns_bytes(e)
                          : by_norm                    ? 2 * precision_bytes(PRECISION_FP8)
                                                       : 0;
     move(e, name, PASS_BACKWARD, bytes, rows, columns);

@@ -254,6 +254,7 @@ struct tensor_split {
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
     bool context_unbalanced;
     enum fp8_recipe fp8_recipe; /* of matmuls in fp8 */
+    bool weights_come_cast;     /* and a block's weights were gathered as such */
     bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
     bool unpads_samples; /* as block.unpads has it of this data: the language model's fused attention reads samples without their padding */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */

@@ -497,6 +497,30 @@ static bool unpads_attention(const struct scenario *s) {
     return !batching->packs && s->micro_batch_samples > 1 && samples_differ(&s->dataset_fields);
 }
 
+/* torchao gathers weights cast with one scale a tensor alone (float8/fsdp_utils.py); Megatron-core
+ * blocks of 128 too, but MXFP8 is cast from a buffer of bf16 after the gather
+ * (param_and_grad_buffer.py). */
+static bool recipe_gathers_cast(const struct scenario *s) {
+    switch ((enum fp8_recipe)s->training_fields.fp8_recipe) {
+    case FP8_RECIPE_USUAL:
+    case FP8_RECIPE_DELAYED:
+    case FP8_RECIPE_TENSORWISE:
+        return true;
+    case FP8_RECIPE_BLOCKWISE:
+        return s->backend->block.casts != CASTS_DYNAMIC;
+    case FP8_RECIPE_ROWWISE:
+    case FP8_RECIPE_MXFP8:
+    case FP8_RECIPE_COUNT:
+        break;
+    }
+    return false;
+}
+
+bool scenario_gathers_cast(const struct scenario *s) {
+    return s->backend->fp8_gather_saves > 0 && s->layout.zero_stage >= 1 &&
+           s->layout.zero_group > 1 && recipe_gathers_cast(s);
+}
+
 struct tensor_split scenario_split(const struct scenario *s) {
     struct tensor_split split = {
         .tp = s->layout.tp,
@@ -510,6 +534,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .context = (enum context_kind)s->layout_fields.cp_kind,
         .context_unbalanced = !s->layout_fields.cp_balanced,
         .fp8_recipe = (enum fp8_recipe)s->training_fields.fp8_recipe,
+        .weights_come_cast = scenario_gathers_cast(s),
         .adds_in_matmul = s->backend->adds_in_matmul && s->backend->accumulate_bytes_moved == 0,
         .unpads_samples = unpads_attention(s),
         .hidden_dropout = dropout_of(s->training_fields.hidden_dropout),

@@ -183,6 +183,9 @@ bool scenario_rules_match_shapes(const struct scenario *scenario, const struct b
                                  const struct batch_shape *large, struct error *err);
 /* How its layers are divided inside a stage. */
 struct tensor_split scenario_split(const struct scenario *scenario);
+
+/* Whether sharded weights of a block whose matmuls run in fp8 are gathered as these read them. */
+bool scenario_gathers_cast(const struct scenario *scenario);
 /* Several GPUs of a node reduce over PCIe, at a speed that is the server's and no rule states. */
 bool scenario_talks_over_pcie(const struct scenario *scenario);
 /* What a GPU copies to or from its host while all behind its link copy. */

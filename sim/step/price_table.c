@@ -218,8 +218,9 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (const void *)model->layers, (const void *)scenario->cost_model, (long)split.tp,
         split.sequence_parallel, (long)split.cp, (int)split.attention, split.block.unfused_encoder,
         (int)split.context, split.block.keeps, (int)split.block.tensor_traffic,
-        (int)split.block.casts, (int)split.block.linear_gradients, split.adds_in_matmul,
-        split.unpads_samples, (long)split.block.softmax_multiple, split.block.dropout_apart,
+        (int)split.block.casts + 8 * split.block.casts_weights + 16 * split.weights_come_cast,
+        (int)split.block.linear_gradients, split.adds_in_matmul, split.unpads_samples,
+        (long)split.block.softmax_multiple, split.block.dropout_apart,
         split.block.modulation_apart + 2 * split.block.branches_apart, split.block.whole_logits,
         split.block.odd_vocabulary, split.block.pads_matmuls, scenario->backend->divides_sends,
         group_text(arena, &tensor), group_text(arena, &context));

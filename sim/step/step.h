@@ -106,6 +106,7 @@ struct step_model {
     double kind_layers[LAYER_KIND_COUNT], kind_recomputing[LAYER_KIND_COUNT][RECOMPUTE_KIND_COUNT];
     int64_t *rank_parameters, *trainable_rank_parameters; /* by stage */
     int64_t *part_parameters, *trainable_part_parameters;
+    double *part_gather_saves; /* bytes less of the parameters that are gathered as cast */
     double *weight_bytes, *trainable_weight_bytes; /* of them, as the kernels read them */
     double *gathered_bytes;             /* of what ZeRO-1 gathers, or FSDP in a pipeline */
     struct stage_memory *static_memory; /* classes that do not change during a step */

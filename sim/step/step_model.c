@@ -18,35 +18,17 @@
 #include "sim/step/sharded_pass.h"
 #include "sim/step/static_memory.h"
 
-/* torchao gathers weights cast with one scale a tensor alone (float8/fsdp_utils.py); Megatron-core
- * blocks of 128 too, but MXFP8 is cast from a buffer of bf16 after the gather
- * (param_and_grad_buffer.py). */
-static bool gathers_cast(const struct scenario *s) {
-    switch ((enum fp8_recipe)s->training_fields.fp8_recipe) {
-    case FP8_RECIPE_USUAL:
-    case FP8_RECIPE_DELAYED:
-    case FP8_RECIPE_TENSORWISE:
-        return true;
-    case FP8_RECIPE_BLOCKWISE:
-        return s->backend->block.casts != CASTS_DYNAMIC;
-    case FP8_RECIPE_ROWWISE:
-    case FP8_RECIPE_MXFP8:
-    case FP8_RECIPE_COUNT:
-        break;
-    }
-    return false;
-}
-
 /* Bytes that a parameter of the layer has less where it is gathered as it was cast, in fp8. */
 static double gather_saves(const struct step_model *m, int64_t layer_index) {
     const struct model *model = m->scenario->model;
     const struct layer *layer = &model->layers[layer_index];
     const bool as_cast = layer_kind_is_block(layer->kind) &&
                          model->modules[layer->module_index].precision == PRECISION_FP8;
-    return as_cast && gathers_cast(m->scenario) ? m->scenario->backend->fp8_gather_saves : 0;
+    return as_cast && scenario_gathers_cast(m->scenario) ? m->scenario->backend->fp8_gather_saves
+                                                         : 0;
 }
 
-enum { CAST_BYTES = 2 }; /* of a frozen weight's 16-bit copy */
+enum { WEIGHT_BYTES = 2, CAST_BYTES = 2 }; /* gathered; of a frozen weight's 16-bit copy */
 
 /* fp8 recipes keep bf16 weights and cast them: only fp32 takes more. Frozen weights that autocast
  * casts are there in 16 bits as well, from the forward pass to the backward, but for an embedding's,
@@ -123,6 +105,7 @@ static void count_layers(struct step_model *m) {
                                                                          : 0);
             m->rank_parameters[stage] += parameters;
             m->part_parameters[part] += parameters;
+            m->part_gather_saves[part] += gather_saves(m, i) * (double)parameters;
             m->weight_bytes[stage] += bytes;
             count_adapters(m, part, i);
             const bool trains = step_layer_need(m, i).weight;
@@ -217,16 +200,18 @@ static void price_accumulation(struct step_model *m) {
                                                              : 0;
     m->reduce_copy_ns = 0;
     for (int64_t part = 0; part < m->part_count; part++) {
-        const double all = (double)m->part_parameters[part],
+        const double gathered = (double)m->part_parameters[part] -
+                                m->part_gather_saves[part] / WEIGHT_BYTES,
                      trained = (double)m->trainable_part_parameters[part];
         const int64_t stage = part % m->stage_count;
         const struct outer_call each = { OUTER_ACCUMULATION, stage,
                                          (double)s->micro_batches_per_rank, 1 },
                                 last = { OUTER_REDUCTION, stage, 1, 1 };
-        m->accumulate_ns[part] = moved_ns(m, each, "gradient accumulation",
-                                          trained * accumulated_bytes(m, reduces && !once)) +
-                                 moved_ns(m, each, "copies of gathered weights",
-                                          gather_copies * all * backend->step.gather_copy_bytes);
+        m->accumulate_ns[part] =
+            moved_ns(m, each, "gradient accumulation",
+                     trained * accumulated_bytes(m, reduces && !once)) +
+            moved_ns(m, each, "copies of gathered weights",
+                     gather_copies * gathered * backend->step.gather_copy_bytes);
         const int64_t reduce_ns = moved_ns(m, once ? last : each, "copies of reduced gradients",
                                            reduces ? trained * backend->step.reduce_copy_bytes : 0);
         if (once)
@@ -420,6 +405,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
         arena_array(arena, int64_t, m->part_count * LAYER_KIND_COUNT * RECOMPUTE_KIND_COUNT);
     m->last_kind = arena_array(arena, enum layer_kind, m->part_count);
     m->part_parameters = arena_array(arena, int64_t, m->part_count);
+    m->part_gather_saves = arena_array(arena, double, m->part_count);
     m->trainable_part_parameters = arena_array(arena, int64_t, m->part_count);
     m->rank_parameters = arena_array(arena, int64_t, m->stage_count);
     m->trainable_rank_parameters = arena_array(arena, int64_t, m->stage_count);

@@ -456,7 +456,8 @@ static void test_casts_of_recipes(void **state) {
         { "proj cast", PASS_SET_FORWARD, 2048, CASTS_DYNAMIC, FP8_RECIPE_ROWWISE, 3 },
         { "up cast", PASS_SET_BACKWARD, 14336, CASTS_DYNAMIC, FP8_RECIPE_MXFP8, 4 + 2 * scaled },
         { "up operand", PASS_SET_BACKWARD, 4096, CASTS_DYNAMIC, FP8_RECIPE_MXFP8, 2 + scaled },
-        { "down cast", PASS_SET_BACKWARD, 4096, CASTS_DYNAMIC, FP8_RECIPE_ROWWISE, 6 },
+        { "down cast", PASS_SET_BACKWARD, 4096, CASTS_DYNAMIC, FP8_RECIPE_ROWWISE, 8 },
+        { "up operand", PASS_SET_BACKWARD, 4096, CASTS_DYNAMIC, FP8_RECIPE_ROWWISE, 5 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tensor_split split = split_of(2, true);
@@ -481,6 +482,57 @@ static void test_casts_of_recipes(void **state) {
             matmul++;
         assert_int_equal(matmul->recipe, cases[i].recipe);
         operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* The first weight that each pass of llama3-8b at TP 2 casts: qkv's 3072 x 4096 in the forward, the
+ * MLP's second 4096 x 7168 in the backward. Bytes a value. */
+static void test_weight_casts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *plain = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = fixture_group(plain);
+    const double scaled = 1 + 1.0 / 32;
+    const struct {
+        enum precision precision;
+        enum fp8_recipe recipe;
+        bool each_pass, come_cast;
+        double forward, backward; /* 0: not there */
+    } cases[] = {
+        { PRECISION_FP8, FP8_RECIPE_TENSORWISE, false, false, 0, 0 },
+        { PRECISION_FP8, FP8_RECIPE_TENSORWISE, true, false, 5, 3 },
+        { PRECISION_FP8, FP8_RECIPE_TENSORWISE, true, true, 0, 2 },
+        { PRECISION_FP8, FP8_RECIPE_ROWWISE, true, false, 3, 7 },
+        { PRECISION_FP8, FP8_RECIPE_MXFP8, true, false, 2 + scaled, 2 + scaled },
+        { PRECISION_FP4, FP8_RECIPE_USUAL, true, false, 4.5625, 2.5625 },
+        { PRECISION_BF16, FP8_RECIPE_USUAL, true, false, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct model *m = model_with_precision(arena, plain, cases[i].precision);
+        struct tensor_split split = split_of(2, true);
+        split.block.casts = CASTS_DYNAMIC;
+        split.block.casts_weights = cases[i].each_pass;
+        split.fp8_recipe = cases[i].recipe;
+        split.weights_come_cast = cases[i].come_cast;
+        const struct {
+            enum pass_set set;
+            const char *name;
+            enum operator_pass pass;
+            double bytes;
+        } passes[] = { { PASS_SET_FORWARD, "weight cast", PASS_FORWARD,
+                         cases[i].forward * 3072 * 4096 },
+                       { PASS_SET_BACKWARD, "weight cast by columns", PASS_INPUT_GRADIENT,
+                         cases[i].backward * 4096 * 7168 } };
+        for (int p = 0; p < 2; p++) {
+            struct operator_list list =
+                operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, passes[p].set, both);
+            const struct operator_work *cast = find_operator(&list, passes[p].name, passes[p].pass);
+            if ((cast != NULL) != (passes[p].bytes > 0))
+                fail_msg("row %zu: %s", i, cast != NULL ? "a weight is cast" : "no weight is cast");
+            if (cast != NULL) expect_bytes(passes[p].name, cast->memory_bytes, passes[p].bytes);
+            operator_list_free(&list);
+        }
     }
     arena_destroy(arena);
 }
@@ -610,11 +662,12 @@ static void test_reductions_of_each(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operators),      cmocka_unit_test(test_operators_of_other_layers),
-        cmocka_unit_test(test_head_share),     cmocka_unit_test(test_streaming_bytes),
-        cmocka_unit_test(test_precision),      cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_who_casts),      cmocka_unit_test(test_casts_of_recipes),
-        cmocka_unit_test(test_tensor_traffic), cmocka_unit_test(test_reductions_of_each),
+        cmocka_unit_test(test_operators),          cmocka_unit_test(test_operators_of_other_layers),
+        cmocka_unit_test(test_head_share),         cmocka_unit_test(test_streaming_bytes),
+        cmocka_unit_test(test_precision),          cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_who_casts),          cmocka_unit_test(test_casts_of_recipes),
+        cmocka_unit_test(test_weight_casts),       cmocka_unit_test(test_tensor_traffic),
+        cmocka_unit_test(test_reductions_of_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
