@@ -136,15 +136,26 @@ static void slow_to(struct kernel_terms *terms, double compute_s, const char **s
     *source = why;
 }
 
-/* Of the fp32 peak, by cuBLAS's kernels without tensor cores: 18.9 of 19.5 TFLOP/s on an A100 PCIe
- * (Yinghan-Li/YHs_Sample issue 4; 0.87 to 0.96 from widths of 2,048 on, triton issue 2491), which
- * no power limit holds. Hopper's and Blackwell's, of twice the units, were not found: as 16 bits. */
-#define VECTOR_EFFICIENCY 0.95
-
-static bool runs_on_vector_units(const struct cost_model *model, const struct operator_work *work) {
-    const enum gpu_generation generation = gpu_generation_of(model->gpu.name);
-    return work->precision == PRECISION_FP32 &&
-           (generation == GENERATION_VOLTA || generation == GENERATION_AMPERE);
+/* Of the fp32 peak, by cuBLAS's kernels without tensor cores, which no power limit holds; 0: not
+ * known, as 16 bits. A100 PCIe: 18.9 of 19.5 TFLOP/s (Yinghan-Li/YHs_Sample issue 4; 0.87 to 0.96
+ * from widths of 2,048 on, triton issue 2491). Squares of 4,096 to 10,240: V100 0.88 to 0.92, H100 and
+ * H200 0.74 to 0.77, H100 PCIe and H20 0.70 to 0.73, L20 0.59 to 0.61 (zzc0721/torch-performance-
+ * test-data issues 140, 79, 45, 95, 77, 107). B200: a course's report (csdiywithme/cs336). */
+static double vector_efficiency(const char *gpu) {
+    switch (gpu_generation_of(gpu)) {
+    case GENERATION_VOLTA:
+    case GENERATION_AMPERE:
+        return 0.95;
+    case GENERATION_ADA:
+        return 0.60;
+    case GENERATION_HOPPER:
+        return 0.76;
+    case GENERATION_BLACKWELL:
+        return 0.70;
+    case GENERATION_UNKNOWN:
+        break;
+    }
+    return 0;
 }
 
 static struct price price_matmul(const struct cost_model *model, const struct matmul_curve *curve,
@@ -162,10 +173,12 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     matmul_kernel_s(curve, peak, model->gpu.hbm_bytes_per_s, work->flop, work->memory_bytes,
                     work->m, work->n, work->k, &terms);
     const char *source = curve->source;
-    const bool vector = runs_on_vector_units(model, work);
+    const double of_peak =
+        work->precision == PRECISION_FP32 ? vector_efficiency(model->gpu.name) : 0;
+    const bool vector = of_peak > 0;
     if (vector) {
-        terms.compute_s = work->flop / (VECTOR_EFFICIENCY * nominal);
-        source = "cuBLAS without tensor cores (A100 PCIe)";
+        terms.compute_s = work->flop / (of_peak * nominal);
+        source = "cuBLAS without tensor cores (squares of GPUs of its make)";
     }
     if (in_step && !vector) {
         const double settled_s =
@@ -190,11 +203,18 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
                 "rows of an operand do not begin on 16 bytes: kernels of Turing's time");
     struct price p = kernel_price(&terms, nominal, model->gpu.hbm_bytes_per_s, work);
     p.source = source;
-    p.inside_range = p.inside_range && work->precision != PRECISION_FP32 &&
+    p.inside_range = p.inside_range && !precision_is_single(work->precision) &&
                      (quantised ? curve->precision == work->precision
                                 : !precision_is_quantised(curve->precision));
     p.band_fraction = p.inside_range ? curve->band_fraction : curve->outside_band_fraction;
     return p;
+}
+
+/* PyTorch's fused kernel for fp32, whichever precision its matmuls are set to, makes each of its
+ * products of three in TF32 (mem_eff_attention/gemm_kernel_utils.h, OpMultiplyAddFastF32). */
+static double attention_peak(const struct gpu *gpu, enum precision precision) {
+    const double tf32 = gpu->peak_flop_per_s[PRECISION_TF32];
+    return precision_is_single(precision) && tf32 > 0 ? tf32 / 3 : peak_of(gpu, precision);
 }
 
 static struct price price_attention(const struct cost_model *model,
@@ -202,7 +222,7 @@ static struct price price_attention(const struct cost_model *model,
                                     const struct operator_work *work) {
     const struct attention_curve *nearest;
     struct kernel_terms terms;
-    const double peak = peak_of(&model->gpu, work->precision);
+    const double peak = attention_peak(&model->gpu, work->precision);
     attention_kernel_s(curves, peak, model->gpu.hbm_bytes_per_s, work, &terms, &nearest);
     struct price p = kernel_price(&terms, peak, model->gpu.hbm_bytes_per_s, work);
     p.source = nearest->source;

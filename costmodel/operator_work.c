@@ -61,15 +61,20 @@ static const char *const pass_names[] = {
 static_assert(sizeof pass_names / sizeof pass_names[0] == PASS_COUNT, "a name per pass");
 
 const char *const precision_names[] = {
-    [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16", [PRECISION_FP8] = "fp8",
-    [PRECISION_FP4] = "fp4",   [PRECISION_FP32] = "fp32", NULL,
+    [PRECISION_BF16] = "bf16",
+    [PRECISION_FP16] = "fp16",
+    [PRECISION_FP8] = "fp8",
+    [PRECISION_FP4] = "fp4",
+    [PRECISION_FP32] = "fp32",
+    [PRECISION_TF32] = "tf32",
+    NULL,
 };
 static_assert(sizeof precision_names / sizeof precision_names[0] == PRECISION_COUNT + 1,
               "a name per precision");
 static const double bytes_of_precision[] = {
     [PRECISION_BF16] = 2, [PRECISION_FP16] = 2,
     [PRECISION_FP8] = 1,  [PRECISION_FP4] = 0.5 + 1.0 / 16,
-    [PRECISION_FP32] = 4,
+    [PRECISION_FP32] = 4, [PRECISION_TF32] = 4,
 };
 static_assert(sizeof bytes_of_precision / sizeof bytes_of_precision[0] == PRECISION_COUNT,
               "bytes per precision");
@@ -114,6 +119,10 @@ const char *operator_pass_name(enum operator_pass pass) {
 const char *precision_name(enum precision precision) {
     ballast_check((unsigned)precision < PRECISION_COUNT);
     return precision_names[precision];
+}
+
+bool precision_is_single(enum precision precision) {
+    return precision == PRECISION_FP32 || precision == PRECISION_TF32;
 }
 
 double precision_bytes(enum precision precision) {

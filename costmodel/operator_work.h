@@ -41,6 +41,7 @@ enum precision {
     PRECISION_FP8,
     PRECISION_FP4, /* NVFP4: 4-bit values, an fp8 scale for each 16 of them */
     PRECISION_FP32,
+    PRECISION_TF32, /* fp32 in all but its matmuls, which tensor cores read as 19 bits */
     PRECISION_COUNT
 };
 
@@ -136,6 +137,7 @@ extern const char *const precision_names[]; /* in order, NULL at the end */
 extern const char *const fp8_recipe_names[];
 /* Of an element, scales included: 0.5625 for fp4. */
 double precision_bytes(enum precision precision);
+bool precision_is_single(enum precision precision); /* fp32 in memory */
 /* Matmul operands of fewer than 16 bits: everything else of a module then runs in bf16. */
 static inline bool precision_is_quantised(enum precision precision) {
     return precision == PRECISION_FP8 || precision == PRECISION_FP4;

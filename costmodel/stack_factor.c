@@ -236,7 +236,7 @@ static double elementwise_traffic(const struct stack *stack, enum operator_form 
     }
 }
 
-double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
+static double traffic_in_16_bits(const struct stack *stack, const struct operator_work *work) {
     const struct stack_kernel_traffic *own = &stack->kernel_traffic[work->form];
     /* the forms of a softmax stand one behind another, from the general one */
     for (int form = work->form; form > FORM_SOFTMAX && !(own->forward > 0); form--)
@@ -255,4 +255,29 @@ double stack_traffic_factor(const struct stack *stack, const struct operator_wor
     default:
         return 1;
     }
+}
+
+/* Norms, softmaxes and sums along the residual stream, which frameworks compute in fp32 between
+ * casts where the rest is 16 bits wide. */
+static bool is_upcast(const struct operator_work *work) {
+    switch (work->form) {
+    case FORM_LAYER_NORM:
+    case FORM_RMS_NORM:
+    case FORM_SOFTMAX_STEPS:
+    case FORM_SOFTMAX:
+    case FORM_CAUSAL_SOFTMAX:
+    case FORM_DROPPED_CAUSAL_SOFTMAX:
+    case FORM_OTHER:
+        return work->kind == OPERATOR_NORM || work->kind == OPERATOR_ELEMENTWISE;
+    default:
+        return false;
+    }
+}
+
+double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
+    const double factor = traffic_in_16_bits(stack, work);
+    /* in fp32 they move the same bytes but for the casts, over twice the fused kernel's */
+    return factor > 1 && precision_is_single(work->precision) && is_upcast(work)
+               ? fmax(1, factor / 2)
+               : factor;
 }

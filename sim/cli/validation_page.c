@@ -77,7 +77,7 @@ static const char format[] =
     "|\n"
     "| zero_stage, zero_group | 0 to 3 (FSDP full shard: 3); GPUs of a shard group, empty: all "
     "of dp |\n"
-    "| precision, fp8_recipe | `bf16`, `fp16`, `fp8`, `fp4`, `fp32`; `delayed`, `tensorwise` "
+    "| precision, fp8_recipe | `bf16`, `fp16`, `fp8`, `fp4`, `fp32`, `tf32`; `delayed`, `tensorwise` "
     "(current "
     "scaling), `rowwise`, `blockwise`, `mxfp8`: a precision of that name (\"mxfp8\") or the notes "
     "say "

@@ -39,7 +39,7 @@ int64_t batch_patch_count(const struct module *vision, const struct batch_shape 
 static struct layer_division divide_weights(const struct module *module, enum layer_kind kind,
                                             int64_t tp) {
     struct layer_division d = { .module = module, .kind = kind, .tp = tp, .cp = 1 };
-    d.element_bytes = module->precision == PRECISION_FP32 ? 4 : 2;
+    d.element_bytes = precision_is_single(module->precision) ? 4 : 2;
     d.causal = module->role == MODULE_LANGUAGE && !module->bidirectional;
     if (module->role == MODULE_CONNECTOR) return d;
     d.heads = divide_up(module->heads, tp);

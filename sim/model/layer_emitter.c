@@ -113,7 +113,7 @@ static double weight_cast_bytes(const struct emitter *e, enum operator_pass pass
 
 void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
                          int64_t rows, int64_t out, int64_t in) {
-    if (e->d->module->fp32_base && e->activation != PRECISION_FP32)
+    if (e->d->module->fp32_base && !precision_is_single(e->activation))
         cast_weight(e, PASS_FORWARD, e->activation, 4 + precision_bytes(e->activation), out, in);
     cast_weight(e, PASS_FORWARD, e->activation, weight_cast_bytes(e, PASS_FORWARD, precision), out,
                 in);

@@ -563,7 +563,7 @@ static void judge_step_time(const struct job *job, struct replay *replay) {
     replay->stated_band_fraction = bands.stated * layer_fraction(job, replay);
     /* The steps that bands are made of are none in fp32: what its kernels may err is added, as on a
      * GPU that nothing was fitted on. */
-    if (s->main_precision == PRECISION_FP32)
+    if (precision_is_single(s->main_precision))
         replay->stated_band_fraction = fmax(replay->stated_band_fraction, bands.operators);
     replay->outside_fraction = bands.outside;
     replay->inside_range = replay->outside_fraction <= OUTSIDE_RANGE_FRACTION;

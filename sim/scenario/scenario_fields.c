@@ -221,7 +221,7 @@ static const struct field training_fields[] = {
       "global_batch says, and this field only rescales it (a sweep keeps the value nearest to what "
       "is asked for; global_batch in micro_batches says it directly)",
       NULL },
-    { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations",
+    { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations; tf32: fp32 but for matmuls, which tensor cores make",
       precision_names },
     { "fp8_recipe", FIELD_CHOICE, AT(fp8_recipe), 0, 0, "\"usual\"", "",
       "how operands in fp8 are scaled, as Megatron-LM's --fp8-recipe and torchao name it: one "

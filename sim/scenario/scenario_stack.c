@@ -79,7 +79,7 @@ bool scenario_load_stack(struct reader *r) {
     s->backend = backend;
     s->optimizer = optimizer;
     if (s->stack != NULL) use_stack(r, backend, optimizer);
-    if (s->main_precision == PRECISION_FP32) backend_use_fp32(backend);
+    if (precision_is_single(s->main_precision)) backend_use_fp32(backend);
     return true;
 }
 

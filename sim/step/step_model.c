@@ -39,7 +39,7 @@ static double weight_bytes(const struct step_model *m, int64_t layer_index) {
     const struct module *module = &model->modules[layer->module_index];
     const bool kept =
         layer->kind != LAYER_TOKEN_EMBEDDING && m->plan->recompute[layer_index] != RECOMPUTE_FULL;
-    if (module->precision == PRECISION_FP32) return 4;
+    if (precision_is_single(module->precision)) return 4;
     return !module->fp32_base ? 2 : kept ? 4 + CAST_BYTES : 4;
 }
 
@@ -181,7 +181,7 @@ static double accumulated_bytes(const struct step_model *m, bool reduces_each) {
     if (backend->accumulate_bytes_moved > 0) return backend->accumulate_bytes_moved;
     if (backend->adds_in_matmul || reduces_each) return 0;
     const double micro_batches = (double)s->micro_batches_per_rank,
-                 made = s->main_precision == PRECISION_FP32 ? 4 : 2,
+                 made = precision_is_single(s->main_precision) ? 4 : 2,
                  reduced = backend->unit_gradients ? backend->gradient_reduce_bytes : made,
                  first = backend->gathers_once && reduced != made ? made + reduced : 0;
     return (first + (made + 2 * reduced) * (micro_batches - 1)) / micro_batches;

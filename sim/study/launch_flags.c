@@ -223,6 +223,9 @@ static void megatron_training(const struct job *job, struct arena *arena,
     if (precision == PRECISION_FP16 && s->backend->gradient_bytes >= 4) /* bf16 implies it */
         FLAG(out, "--accumulate-allreduce-grads-in-fp32");
     if (precision == PRECISION_FP8) fp8_flags(training, arena, out);
+    if (precision == PRECISION_TF32)
+        NOTE(out, "training.precision tf32: no flag but the environment, "
+                  "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1, as NVIDIA's containers have it");
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         if (s->model->modules[role].layer_count > 0 &&
             s->model->modules[role].precision != precision)
@@ -233,7 +236,7 @@ static void megatron_training(const struct job *job, struct arena *arena,
     precision_aware_flags(training, arena, out);
     /* of training.reduce_dtype, or of the stack */
     const bool bf16 = training->reduce_dtype == REDUCE_BF16 ||
-                      (precision != PRECISION_FP16 && precision != PRECISION_FP32 &&
+                      (precision != PRECISION_FP16 && !precision_is_single(precision) &&
                        s->backend->gradient_bytes < 4);
     if (bf16 && training->main_grads_dtype != STATE_BF16) FLAG(out, "--grad-reduce-in-bf16");
     if (training->attention == TRAINING_NAIVE) FLAG(out, "--attention-backend unfused");

@@ -472,6 +472,12 @@ static enum said optimizer_said(const char *notes) {
     return said;
 }
 
+/* More than 16 bits, or a type whose gradients are reduced in them. */
+static bool is_wide(const char *precision) {
+    return strcmp(precision, "fp16") == 0 || strcmp(precision, "fp32") == 0 ||
+           strcmp(precision, "tf32") == 0;
+}
+
 /* Of Megatron-core, by its column, a type in one of the others, or the notes; those that name no
  * type but say "moments in bf16" mean both. */
 static void add_precision_aware(cJSON *training, struct measured_row *row) {
@@ -502,7 +508,7 @@ static void add_precision_aware(cJSON *training, struct measured_row *row) {
     add_type(training, row, "exp_avg_dtype", r->exp_avg_dtype, moment);
     add_type(training, row, "exp_avg_sq_dtype", r->exp_avg_sq_dtype, moment);
     const char *gradients = measured_says_short_main_gradients(r->notes) ? "bf16" : "";
-    if (strcmp(r->precision, "fp16") != 0 && strcmp(r->precision, "fp32") != 0)
+    if (!is_wide(r->precision))
         add_type(training, row, "main_grads_dtype", r->main_grads_dtype, gradients);
     else if (is_narrow(r->main_grads_dtype))
         measured_row_note(row, "main_grads_dtype: %s goes with training in bf16, taken as fp32",
@@ -532,8 +538,7 @@ static void add_reduce_dtype(cJSON *training, struct measured_row *row, const ch
         return;
     }
     if (type[0] == '\0' || strcmp(type, "usual") == 0) return;
-    const bool wide = strcmp(precision, "fp16") == 0 || strcmp(precision, "fp32") == 0;
-    if (wide && strcmp(type, "bf16") == 0) {
+    if (is_wide(precision) && strcmp(type, "bf16") == 0) {
         measured_row_note(row, "reduce_dtype: bf16 goes with training in bf16, fp8 or fp4, taken "
                                "as usual");
         return;

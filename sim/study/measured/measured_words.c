@@ -38,6 +38,7 @@ static const struct word {
       "fp8-rowwise fp8-blockwise float8-tensorwise float8-rowwise amp-fp8" },
     { "precision", "fp4", "nvfp4 mxfp4 float4 fp4-nv" },
     { "precision", "fp32", "float32 torch.float32" },
+    { "precision", "tf32", "tensorfloat32 tensor-float-32 fp32-tf32 tf32-fp32 float32-tf32" },
     { "fp8_recipe", "delayed", "delayed-scaling ds fp8-ds fp8-delayed" },
     { "fp8_recipe", "tensorwise",
       "current current-scaling cs fp8-cs fp8-current fp8-tensorwise float8-tensorwise per-tensor "

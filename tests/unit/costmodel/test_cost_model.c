@@ -544,6 +544,13 @@ static void test_settled_efficiency(void **state) {
         /* without tensor cores: 18.9 of 19.5 TFLOP/s (YHs_Sample issue 4) */
         { "a100-80g-pcie", PRECISION_FP32, 0.90, 0.97 },
         { "v100-32g-sxm", PRECISION_FP32, 0.90, 0.97 },
+        /* squares of 8192 and 10,240 (zzc0721/torch-performance-test-data) */
+        { "h100-80g-sxm", PRECISION_FP32, 0.73, 0.78 },
+        { "h20-96g", PRECISION_FP32, 0.70, 0.78 },
+        { "h100-80g-sxm", PRECISION_TF32, 0.70, 0.82 },
+        { "h100-80g-pcie", PRECISION_TF32, 0.56, 0.65 },
+        { "h20-96g", PRECISION_TF32, 0.92, 0.98 },
+        { "a100-80g-pcie", PRECISION_TF32, 0.68, 0.86 }, /* and 133 of 156 (milabench) */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
@@ -554,6 +561,33 @@ static void test_settled_efficiency(void **state) {
         if (!(efficiency >= cases[i].low && efficiency <= cases[i].high))
             fail_msg("%s: %.3f of peak, want %.2f to %.2f", cases[i].gpu, efficiency, cases[i].low,
                      cases[i].high);
+        arena_destroy(arena);
+    }
+}
+
+/* Three products in TF32 for one in fp32, whatever the matmuls beside it: a sixth of the 16-bit
+ * speed; where there is no TF32 the vector units. */
+static void test_attention_in_fp32(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu;
+        enum precision wide, narrow;
+        double times;
+    } cases[] = { { "a100-80g-sxm", PRECISION_FP32, PRECISION_BF16, 6 },
+                  { "h100-80g-sxm", PRECISION_TF32, PRECISION_BF16, 6 },
+                  { "v100-32g-sxm", PRECISION_FP32, PRECISION_FP16, 125 / 15.7 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        const struct cost_model *model = load(arena, cases[i].gpu, 50e9);
+        const struct operator_work wide = operator_attention("", PASS_FORWARD, cases[i].wide, 65536,
+                                                             65536.0 * 65536, 16, 16, 128, true),
+                                   narrow =
+                                       operator_attention("", PASS_FORWARD, cases[i].narrow, 65536,
+                                                          65536.0 * 65536, 16, 16, 128, true);
+        const double times = cost_model_price(model, &wide, NULL).seconds /
+                             cost_model_price(model, &narrow, NULL).seconds;
+        if (fabs(times / cases[i].times - 1) > 0.02)
+            fail_msg("%s: %.2f times 16 bits, want %.2f", cases[i].gpu, times, cases[i].times);
         arena_destroy(arena);
     }
 }
@@ -655,6 +689,7 @@ int main(void) {
         cmocka_unit_test(test_monotone),
         cmocka_unit_test(test_shipped_profiles),
         cmocka_unit_test(test_settled_efficiency),
+        cmocka_unit_test(test_attention_in_fp32),
         cmocka_unit_test(test_groups_share_the_processors_link),
         cmocka_unit_test(test_speed),
     };

@@ -116,6 +116,35 @@ static void test_kernel_traffic(void **state) {
     assert_true(stack_traffic_factor(&half, &softmax) == 1.25);
 }
 
+/* What frameworks compute in fp32 between casts has none where all is fp32: of 6 times 2 bytes read
+ * and written 3 times 4 remain, of 1.5 times one. */
+static void test_traffic_in_fp32(void **state) {
+    (void)state;
+    static const struct {
+        enum operator_kind kind;
+        enum operator_form form;
+        double fp32;
+    } cases[] = {
+        { OPERATOR_NORM, FORM_RMS_NORM, 3 },         { OPERATOR_NORM, FORM_LAYER_NORM, 1 },
+        { OPERATOR_ELEMENTWISE, FORM_GELU_NEW, 9 },  { OPERATOR_ELEMENTWISE, FORM_OTHER, 1 },
+        { OPERATOR_ELEMENTWISE, FORM_SOFTMAX, 5.5 }, { OPERATOR_ELEMENTWISE, FORM_ROTARY, 8 }
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct stack *stack = fixture_stack(arena, fixture_stack_text, &err);
+    if (stack == NULL) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int p = 0; p < 2; p++) {
+            struct operator_work kernel = operator_streaming(
+                "k", cases[i].kind, PASS_FORWARD, p ? PRECISION_TF32 : PRECISION_FP32, 1e9);
+            kernel.form = cases[i].form;
+            if (stack_traffic_factor(stack, &kernel) != cases[i].fp32)
+                fail_msg("%s: got %g, want %g", operator_form_name(cases[i].form),
+                         stack_traffic_factor(stack, &kernel), cases[i].fp32);
+        }
+    arena_destroy(arena);
+}
+
 static void test_memory(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -407,11 +436,17 @@ static void test_causes_are_of_prices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_eager_kernels_keep),
-        cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_broken_file),  cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_find),           cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_causes_are_of_prices),
+        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_eager_kernels_keep),
+        cmocka_unit_test(test_kernel_traffic),
+        cmocka_unit_test(test_traffic_in_fp32),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_find_by_layout),
+        cmocka_unit_test(test_causes_are_of_prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

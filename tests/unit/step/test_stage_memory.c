@@ -141,6 +141,7 @@ static void test_sharded_weights(void **state) {
     } cases[] = {
         { "layout.zero_stage=2", "training.precision=fp32", 4 },
         { "layout.zero_stage=3", "training.precision=fp32", 4 },
+        { "layout.zero_stage=3", "training.precision=tf32", 4 },
         { "layout.zero_stage=3", "training.precision=bf16", 2 },
         { "layout.zero_stage=3", "training.precision=fp8", 1 },
     };

@@ -121,7 +121,9 @@ static void test_fp32_gradients(void **state) {
     static const struct {
         const char *precision;
         double reduced_bytes, added_bytes;
-    } cases[] = { { "training.precision=bf16", 2, 6 }, { "training.precision=fp32", 4, 12 } };
+    } cases[] = { { "training.precision=bf16", 2, 6 },
+                  { "training.precision=fp32", 4, 12 },
+                  { "training.precision=tf32", 4, 12 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const setup[] = { "model=llama3-8b",   "layout.backend=deepspeed",
                                       "layout.stack=none", "layout.zero_stage=1",
