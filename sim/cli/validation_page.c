@@ -96,7 +96,7 @@ static const char format[] =
     "(--cpu-offloading-num-layers) |\n"
     "| overlap | what a source states to run beside compute: `gradients`, `parameters`, "
     "`tensor`, with semicolons between, or `none` |\n"
-    "| dropout, deterministic | 1: with dropout, hidden and of attention, 2: hidden alone; "
+    "| dropout, deterministic | 1 or a probability: with dropout, hidden and of attention, 2: hidden alone; "
     "`kernels`, "
     "or `filled` where new tensors are filled too |\n"
     "| vision_model, images_per_sample, image_wh, image_merge, frozen | `vision+text` rows: a "

@@ -141,9 +141,14 @@ static bool read_count(struct arena *arena, const char *name, const char *text, 
     const bool remark = digits > 0 && text[digits] == ' ';
     /* A batch counts samples. */
     if (remark && strstr(name, "batch") != NULL && strcasestr(text, "token") != NULL) return false;
-    if (!parse_number(arena, remark ? arena_format(arena, "%.*s", (int)digits, text) : text,
-                      &number) ||
-        number != floor(number) || fabs(number) > 9e15)
+    const bool parsed = parse_number(
+        arena, remark ? arena_format(arena, "%.*s", (int)digits, text) : text, &number);
+    if (parsed && number > 0 && number < 1 && strcmp(name, "dropout") == 0) {
+        *value = 1; /* a probability, as models' configurations have it */
+        tell_reading(arena, run, arena_format(arena, "dropout: \"%.40s\" is read as 1", text));
+        return true;
+    }
+    if (!parsed || number != floor(number) || fabs(number) > 9e15)
         return false;
     *value = (int64_t)number;
     if (remark && strcmp(name, "seq_len") != 0)
