@@ -300,7 +300,9 @@ static const char *of_named_pytorch(struct arena *arena, const struct stack_list
     if (!divided && is_eager(told) && autocasts(told) && is_whole(told, run))
         return "pytorch autocast";
     const char *found = of_pytorch(told, run);
-    const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0 &&
+    /* "pytorch-ddp" says nothing of the kernels, which notes of autocast tell */
+    const bool by_autocast = names(told, "ddp") && strcmp(found, "pytorch autocast") == 0;
+    const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0 && !by_autocast &&
                           !(is_compiled(told) && strcmp(found, "pytorch") != 0);
     return complete ? NULL : found;
 }
