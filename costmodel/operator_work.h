@@ -95,6 +95,7 @@ enum attention_kernel {
     ATTENTION_KERNEL_FLASH_1, /* FlashAttention of 2022 */
     ATTENTION_KERNEL_FLASH_2, /* FlashAttention-2 */
     ATTENTION_KERNEL_FLASH_3, /* FlashAttention-3, on Hopper as fast as cuDNN's */
+    ATTENTION_KERNEL_CUDNN,   /* as the profile has it, but FlashAttention-2 before Hopper */
     ATTENTION_KERNEL_MASKED,  /* PyTorch's that reads a mask from memory */
 };
 

@@ -466,6 +466,7 @@ static enum attention_kernel kernel_of(int attention) {
     return attention == TRAINING_FLASH_2   ? ATTENTION_KERNEL_FLASH_2
            : attention == TRAINING_FLASH_3 ? ATTENTION_KERNEL_FLASH_3
            : attention == TRAINING_FLASH_1 ? ATTENTION_KERNEL_FLASH_1
+           : attention == TRAINING_CUDNN   ? ATTENTION_KERNEL_CUDNN
            : attention == TRAINING_MASKED  ? ATTENTION_KERNEL_MASKED
                                            : ATTENTION_KERNEL_USUAL;
 }

@@ -66,15 +66,16 @@ struct scenario_layout {
 /* The fastest that a GPU is sold with: a ConnectX-8 of 800 Gbit/s in DGX B300 and GB300 NVL72. */
 #define SCENARIO_MOST_NIC_Gbit_per_s 800
 
-/* Flash: the stack's fused kernel, or FlashAttention, 2 or 3 by name; masked: PyTorch's, which
- * reads a mask. */
+/* Flash: the stack's fused kernel, or FlashAttention, 2 or 3, or cuDNN's by name; masked: PyTorch's,
+ * which reads a mask. */
 enum training_attention {
     TRAINING_FLASH,
     TRAINING_NAIVE,
     TRAINING_FLASH_2,
     TRAINING_FLASH_3,
     TRAINING_MASKED,
-    TRAINING_FLASH_1
+    TRAINING_FLASH_1,
+    TRAINING_CUDNN
 };
 
 struct scenario_training {

@@ -202,7 +202,7 @@ const struct field_table scenario_layout_table =
 #define AT(member) offsetof(struct scenario_training, member)
 /* As enum training_attention counts them. */
 static const char *const attention_names[] = { "flash",  "naive",   "flash-2", "flash-3",
-                                               "masked", "flash-1", NULL };
+                                               "masked", "flash-1", "cudnn",   NULL };
 /* As enum state_type counts them. */
 static const char *const gradient_type_names[] = { "fp32", "bf16", NULL };
 /* As enum determinism counts them. */
@@ -221,7 +221,8 @@ static const struct field training_fields[] = {
       "global_batch says, and this field only rescales it (a sweep keeps the value nearest to what "
       "is asked for; global_batch in micro_batches says it directly)",
       NULL },
-    { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "", "of matmuls and activations; tf32: fp32 but for matmuls, which tensor cores make",
+    { "precision", FIELD_CHOICE, AT(precision), 0, 0, "\"bf16\"", "",
+      "of matmuls and activations; tf32: fp32 but for matmuls, which tensor cores make",
       precision_names },
     { "fp8_recipe", FIELD_CHOICE, AT(fp8_recipe), 0, 0, "\"usual\"", "",
       "how operands in fp8 are scaled, as Megatron-LM's --fp8-recipe and torchao name it: one "
@@ -231,7 +232,8 @@ static const struct field training_fields[] = {
       fp8_recipe_names },
     { "attention", FIELD_CHOICE, AT(attention), 0, 0, "\"flash\"", "",
       "core attention in one fused kernel, that of the stack or by name FlashAttention of 2022, 2 "
-      "or 3; masked: PyTorch's that reads a mask of all pairs (attn_mask of "
+      "or 3, or cuDNN's (Transformer Engine, PyTorch's SDPBackend.CUDNN_ATTENTION); masked: "
+      "PyTorch's that reads a mask of all pairs (attn_mask of "
       "scaled_dot_product_attention); naive: matmul, softmax and matmul over scores in memory, as "
       "Megatron-LM before FlashAttention",
       attention_names },

@@ -120,14 +120,26 @@ bool rule_reduce_dtype(struct reader *r) {
     return true;
 }
 
-/* FlashAttention-3 has kernels for Hopper alone, the second for Ampere and later. */
+/* FlashAttention-3 has kernels for Hopper alone, the second and cuDNN for Ampere and later. */
 bool rule_attention(struct reader *r) {
     struct scenario *s = r->s;
     const struct gpu *gpu = cost_model_gpu(s->cost_model);
     const int attention = s->training_fields.attention;
     const bool third = attention == TRAINING_FLASH_3;
     r->rule = "attention-kernel";
-    if (!third && attention != TRAINING_FLASH_2 && attention != TRAINING_FLASH_1) return true;
+    static const char *const libraries[] = { [TRAINING_FLASH_1] = "FlashAttention-1",
+                                             [TRAINING_FLASH_2] = "FlashAttention-2",
+                                             [TRAINING_FLASH_3] = "FlashAttention-3",
+                                             [TRAINING_CUDNN] = "cuDNN's attention" };
+    const char *library = libraries[attention];
+    if (library == NULL) return true;
+    if (precision_is_single(s->main_precision))
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(r->top.training, "attention"),
+                                  scenario_member(r->top.training, "precision")),
+                          r->err, "\"flash\": PyTorch's memory-efficient kernel",
+                          "%s computes in 16 bits and fewer, not in %s", library,
+                          precision_name(s->main_precision));
     const enum gpu_generation make = gpu_generation_of(gpu->name);
     if (make == GENERATION_UNKNOWN || (third ? make == GENERATION_HOPPER : make > GENERATION_VOLTA))
         return true;
@@ -137,9 +149,6 @@ bool rule_attention(struct reader *r) {
                       r->err,
                       third ? "\"flash-2\", or \"flash\": the kernel of the stack"
                             : "\"flash\": the kernel of the stack",
-                      "FlashAttention-%d runs on %s, not on %s",
-                      third                           ? 3
-                      : attention == TRAINING_FLASH_2 ? 2
-                                                      : 1,
+                      "%s runs on %s, not on %s", library,
                       third ? "Hopper GPUs alone" : "Ampere and later GPUs", gpu->name);
 }

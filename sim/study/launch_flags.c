@@ -246,6 +246,7 @@ static void megatron_training(const struct job *job, struct arena *arena,
         NOTE(out, "training.attention flash-1: the package flash_attn before 2.0");
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
         FLAG(out, "--attention-backend flash");
+    if (training->attention == TRAINING_CUDNN) FLAG(out, "--attention-backend fused");
     const char *gpu = cost_model_gpu(s->cost_model)->name;
     if (training->attention == TRAINING_FLASH_2 && gpu_generation_of(gpu) == GENERATION_HOPPER)
         NOTE(out, "training.attention flash-2: Transformer Engine takes FlashAttention-3 where the "
@@ -476,6 +477,9 @@ static void deepspeed_notes(const struct job *job, bool megatron, struct arena *
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
         NOTE(out, "training.attention flash-%d: attn_implementation of the model",
              training->attention == TRAINING_FLASH_2 ? 2 : 3);
+    if (training->attention == TRAINING_CUDNN)
+        NOTE(out, "training.attention cudnn: attn_implementation sdpa within "
+                  "torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION)");
     if (training->attention == TRAINING_MASKED)
         NOTE(out, "training.attention masked: attn_implementation sdpa, with a mask in memory");
     if (training->attention == TRAINING_FLASH_1)

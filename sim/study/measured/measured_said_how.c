@@ -26,6 +26,12 @@ static const char *flash_word(int version) {
     return words[version];
 }
 
+/* Transformer Engine takes cuDNN's from Hopper on. */
+static bool names_cudnn(const struct clause *clause, int i) {
+    return is(clause, i, "cudnn") || is(clause, i, "te") ||
+           (is(clause, i, "engine") && is(clause, i - 1, "transformer"));
+}
+
 /* The kernel that token i speaks of, its last token, and whether it names a version; NULL: none. */
 static const char *kernel_at(const struct clause *clause, int i, int *last, bool *versioned) {
     static const char *const attention[] = { "attention", "attn", NULL };
@@ -47,6 +53,17 @@ static const char *kernel_at(const struct clause *clause, int i, int *last, bool
         *versioned = true;
         return flash_word(token[2] - '0');
     }
+    if (names_cudnn(clause, i)) {
+        const int own = i + is(clause, i + 1, "s"); /* "cuDNN's" */
+        const bool behind = clause_is_one_of(clause_token(clause, own + 1), attention);
+        *versioned = true;
+        *last = behind ? own + 1 : i;
+        if (behind ||
+            (is(clause, i, "cudnn") && clause_is_one_of(clause_token(clause, i - 1), attention)))
+            return "cudnn";
+        *versioned = false;
+        *last = i;
+    }
     if (strcmp(token, "sdpa") == 0) return "flash";
     if (clause_is_one_of(token, written_out) && is(clause, i - 1, "implementation")) return "naive";
     *last = i + 1;
@@ -58,6 +75,8 @@ static const char *kernel_at(const struct clause *clause, int i, int *last, bool
 /* The more exact of two names of one kernel; NULL: two kernels. */
 static const char *both_kernels(const char *a, const char *b) {
     if (a[0] == '\0' || strcmp(a, b) == 0) return b;
+    if (strcmp(a, "flash") == 0 && strcmp(b, "cudnn") == 0) return b;
+    if (strcmp(a, "cudnn") == 0 && strcmp(b, "flash") == 0) return a;
     const bool flash = strncmp(a, "flash", 5) == 0 && strncmp(b, "flash", 5) == 0;
     if (!flash || (a[5] != '\0' && b[5] != '\0')) return NULL;
     return a[5] != '\0' ? a : b;

@@ -208,8 +208,8 @@ static enum validation_skip check_words(struct measured_row *row) {
                                                  "relu2", "swiglu",   NULL };
     if (!measured_is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
     if (!measured_is_one_of(row, "precision", r->precision, precision_names)) return SKIP_PRECISION;
-    static const char *const kernels[] = { "flash",  "flash-1", "flash-2", "flash-3",
-                                           "masked", "naive",   NULL };
+    static const char *const kernels[] = { "flash", "flash-1", "flash-2", "flash-3",
+                                           "cudnn", "masked",  "naive",   NULL };
     if (!measured_is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;
     static const char *const heads[] = { "tokens", "none", NULL };
     note_unknown(row, "head", r->head, heads, "taken as tokens");
@@ -243,6 +243,12 @@ static void choose_attention(struct measured_row *row) {
     const char *noted = measured_says_attention(r->notes);
     const char *named = measured_says_attention(r->stack);
     row->attention = r->attention;
+    const bool single = strcmp(r->precision, "fp32") == 0 || strcmp(r->precision, "tf32") == 0;
+    const bool finer = strcmp(noted, "flash-2") == 0 || strcmp(noted, "cudnn") == 0;
+    if (strcmp(r->attention, "flash") == 0 && finer && !single) {
+        row->attention = noted;
+        measured_row_note(row, "attention: %s, as its notes say", noted);
+    }
     if (r->attention[0] != '\0') return;
     row->attention = noted[0] != '\0'            ? noted
                      : named[0] != '\0'          ? named

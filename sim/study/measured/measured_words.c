@@ -68,7 +68,10 @@ static const struct word {
     { "attention", "flash",
       "flash-attention flash-attn flashattention flashattn fa fused fused-attention fused-attn "
       "sdpa "
-      "cudnn triton xformers memory-efficient mem-efficient flex flex-attention te" },
+      "triton xformers memory-efficient mem-efficient flex flex-attention" },
+    { "attention", "cudnn",
+      "te transformer-engine te-fused cudnn-attention cudnn-fused cudnn-sdpa sdpa-cudnn "
+      "nvte-fused-attn" },
     { "attention", "flash-1",
       "flash1 fa1 fa-1 flash-attention-1 flash-attn-1 flashattention-1 flashattention1 flash-attn1 "
       "flash-attention1" },

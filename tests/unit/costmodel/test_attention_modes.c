@@ -143,6 +143,9 @@ static void test_named_kernels(void **state) {
         { "h100-80g-sxm", f, ATTENTION_KERNEL_MASKED, 2e-3, true },
         { "b200-180g-sxm", b, ATTENTION_KERNEL_MASKED, 2e-3, false },
         { "h100-80g-sxm", b, ATTENTION_KERNEL_FLASH_3, 1e-3, false },
+        { "h100-80g-sxm", b, ATTENTION_KERNEL_CUDNN, 1e-3, false },
+        { "b200-180g-sxm", f, ATTENTION_KERNEL_CUDNN, 1e-3, false },
+        { "a100-80g-sxm", f, ATTENTION_KERNEL_CUDNN, 1e-3, false },
         { "b200-180g-sxm", f, ATTENTION_KERNEL_FLASH_2, flop / 361e12, false },
         { "gb200-186g-nvl72", b, ATTENTION_KERNEL_FLASH_2, 2.5 * flop / 334e12, false },
     };

@@ -208,7 +208,8 @@ static void test_rules_in_the_file(void **state) {
           "\"model\": \"llama3-8b\", \"rules\": [ { \"operator\": \"matmul\", \"pass\": "
           "\"backward\", \"factor\": 2 } ]",
           "2:34: error: /rules/0: the rule matches no operator of this scenario",
-          "such operators are of other modules or of pass forward, input gradient, weight gradient: "
+          "such operators are of other modules or of pass forward, input gradient, weight "
+          "gradient: "
           "\"qkv\" and others" },
         { "rules that set nothing", SIMULATE, "\"rules\": [ { \"operator\": \"send\" } ]",
           "8:12: error: /rules/0: the rule sets nothing",
@@ -222,7 +223,7 @@ static void test_rules_in_the_file(void **state) {
           "did you mean \"ring\"? one of: all-gather, ring, all-to-all" },
         { "unknown attention", TRAINING, "\"training\": { \"attention\": \"native\" }",
           "6:28: error: /training/attention: unknown attention \"native\"",
-          "did you mean \"naive\"? one of: flash, naive, flash-2, flash-3, masked, flash-1" },
+          "did you mean \"naive\"? one of: flash, naive, flash-2, flash-3, masked, flash-1, cudnn" },
         { "zero_stage", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"zero_stage\": 3 }",
           "5:45: error: /layout/zero_stage: ZeRO-3 of backend megatron-lm goes without a pipeline "
           "only: pp must be 1, got 4",
@@ -317,6 +318,11 @@ static void test_rules_in_the_file(void **state) {
           "6:28: error: /training/attention: FlashAttention-3 runs on Hopper GPUs alone, not on "
           "a100-80g-sxm",
           "\"flash-2\", or \"flash\": the kernel of the stack" },
+        { "attention: of 16 bits", TRAINING,
+          "\"training\": { \"attention\": \"cudnn\", \"precision\": \"tf32\" }",
+          "6:28: error: /training/attention: cuDNN's attention computes in 16 bits and fewer, not "
+          "in tf32",
+          "\"flash\": PyTorch's memory-efficient kernel" },
         { "policy: unknown batching", POLICY, "\"policy\": { \"batching\": \"iff\" }",
           "7:25: error: /policy/batching: unknown batching policy \"iff\"",
           "did you mean \"isf\"?" },
@@ -647,6 +653,13 @@ static void test_rules_in_overrides(void **state) {
           { "training.precision=fp8" },
           "--set training.precision=fp8: /training/precision: a100-80g-sxm cannot compute in fp8",
           NULL },
+        { "a kernel of later GPUs",
+          { "cluster.hardware=v100-32g-sxm", "training.precision=fp16",
+            "training.attention=cudnn" },
+          "--set training.attention=cudnn: /training/attention: cuDNN's attention runs on Ampere "
+          "and "
+          "later GPUs, not on v100-32g-sxm",
+          "\"flash\": the kernel of the stack" },
         { "precision of tensor cores that there are not",
           { "cluster.hardware=v100-32g-sxm", "training.precision=tf32" },
           "--set training.precision=tf32: /training/precision: v100-32g-sxm cannot compute in tf32",
