@@ -142,7 +142,7 @@ struct stack_block {
     bool
         casts_weights; /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not
                          * gathered them so; else once a step, which is left out */
-    bool pads_matmuls;    /* its compiler pads odd rows of unfused attention's scores */
+    bool compiled; /* pads odd rows of unfused scores; fuses what joins an adapter to its layer */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */

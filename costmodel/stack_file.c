@@ -190,8 +190,10 @@ static const struct field stack_rows[] = {
       NULL },
     { "odd_vocabulary", FIELD_BOOL, AT(block.odd_vocabulary), 0, 0, "false", "",
       "the vocabulary is not padded: rows of logits may begin anywhere", NULL },
-    { "pads_matmuls", FIELD_BOOL, AT(block.pads_matmuls), 0, 0, "false", "",
-      "its compiler pads the rows of unfused attention over an odd number of tokens", NULL },
+    { "compiled_blocks", FIELD_BOOL, AT(block.compiled), 0, 0, "false", "",
+      "a compiler pads the rows of unfused attention over an odd number of tokens, and makes an "
+      "adapter's factor and sums part of the kernels around them",
+      NULL },
     { "dropout_apart", FIELD_BOOL, AT(block.dropout_apart), 0, 0, "false", "",
       "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
     { "modulation_apart", FIELD_BOOL, AT(block.modulation_apart), 0, 0, "false", "",

@@ -10,7 +10,12 @@
  * way once. B's output beside a row-parallel layer is gathered whole and cut to the rank's rows,
  * and so is its gradient under sequence parallelism; without that, the gradient of a
  * column-parallel layer's input is summed once more (gather_output and disable_grad_reduce of
- * ParallelLinearAdapter).
+ * ParallelLinearAdapter). DTensor divides the r columns before a row-parallel layer's B instead, whose
+ * output is a partial sum like the layer's own and is reduced with it, as are gradients of an input
+ * (NeMo Automodel's parallel_styles.py, ColwiseParallelLora and RowwiseParallelLora).
+ *
+ * A compiler makes the factor and the sums part of the kernels that read or write them anyway: one
+ * tensor more for each.
  */
 #include "sim/model/layer_adapters.h"
 
@@ -60,7 +65,7 @@ static bool has(const struct module *module, enum layer_kind kind, enum adapter_
 
 /* Of one rank. */
 struct shape {
-    int64_t in, a_columns, out; /* A: in -> a_columns; B: the adapter's rank -> out */
+    int64_t in, a_columns, b_columns, out; /* A: in -> a_columns; B: b_columns -> out */
     int64_t tokens;             /* that both read */
     int64_t rows, whole_out;    /* of what joins the layer's own output */
     bool row_parallel;
@@ -85,15 +90,29 @@ static int64_t column_width(const struct layer_division *d, enum output output) 
     return d->ffn_width;
 }
 
+static bool reduces_with_layer(const struct layer_division *d) {
+    return d->tensor_traffic >= TENSOR_COPIED && d->tp > 1;
+}
+
 static struct shape shape_of(const struct layer_division *d, const struct adapter *adapter) {
     const int64_t hidden = d->module->hidden, rank = d->module->adapter_rank;
     const int64_t down_in =
         adapter->place != ADAPTER_OF_DOWN
             ? d->query_width
             : d->ffn_width + (d->kind == LAYER_SINGLE_BLOCK ? d->query_width : 0);
+    if (adapter->output == OF_HIDDEN && reduces_with_layer(d))
+        return (struct shape){ .in = down_in,
+                               .a_columns = rank,
+                               .b_columns = divide_up(rank, d->tp),
+                               .out = hidden,
+                               .tokens = d->tokens,
+                               .rows = d->tokens,
+                               .whole_out = hidden,
+                               .row_parallel = true };
     if (adapter->output == OF_HIDDEN)
         return (struct shape){ .in = down_in,
                                .a_columns = rank,
+                               .b_columns = rank,
                                .out = divide_up(hidden, d->tp),
                                .tokens = d->tokens,
                                .rows = d->shard_tokens,
@@ -104,6 +123,7 @@ static struct shape shape_of(const struct layer_division *d, const struct adapte
                       adapter->place == ADAPTER_OF_CROSS_KEY_VALUE ? d->text_tokens : d->tokens;
     return (struct shape){ .in = hidden,
                            .a_columns = divide_up(rank, d->tp),
+                           .b_columns = rank,
                            .out = out,
                            .tokens = tokens,
                            .rows = tokens,
@@ -137,12 +157,11 @@ int64_t adapters_of_block(const struct module *module, enum layer_kind kind) {
 }
 
 int64_t adapter_parameters(const struct layer_division *d) {
-    const int64_t rank = d->module->adapter_rank;
     int64_t count = 0;
     for (size_t i = 0; i < ADAPTER_COUNT; i++) {
         if (!has_here(d, &adapters[i])) continue;
         const struct shape s = shape_of(d, &adapters[i]);
-        count += s.in * s.a_columns + s.out * rank;
+        count += s.in * s.a_columns + s.out * s.b_columns;
     }
     if (d->kind != LAYER_JOINT_BLOCK || d->text_stream) return count;
     const struct layer_division text = layer_division_text(d);
@@ -164,12 +183,14 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
         const struct shape s = shape_of(d, t);
         emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
         join_ranks(e, PASS_FORWARD, s.tokens, s.row_parallel);
-        emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, d->module->adapter_rank);
-        if (s.row_parallel)
+        emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, s.b_columns);
+        if (s.row_parallel && !reduces_with_layer(d))
             emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
                             emit_gathered_bytes(e, d->tokens, d->module->hidden));
-        emit_stream(e, t->factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows, s.whole_out);
-        emit_stream(e, t->sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, 3, s.rows, s.whole_out);
+        if (!d->fuses_adapters)
+            emit_stream(e, t->factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows, s.whole_out);
+        emit_stream(e, t->sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, d->fuses_adapters ? 1 : 3,
+                    s.rows, s.whole_out);
     }
 }
 
@@ -181,7 +202,6 @@ static bool input_has_gradient(enum adapter_place place) {
 
 void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
     const struct layer_division *d = e->d;
-    const int64_t rank = d->module->adapter_rank;
     const double hidden_bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
     struct emitter own = *e; /* A and B are trained whatever the layer is */
     own.need.weight = true;
@@ -189,21 +209,23 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
         const struct adapter *t = &adapters[i];
         if (t->place != place || !has_here(d, t)) continue;
         const struct shape s = shape_of(d, t);
-        emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 2, s.rows, s.whole_out);
-        if (s.row_parallel && d->sequence_parallel)
+        emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, d->fuses_adapters ? 1 : 2,
+                    s.rows, s.whole_out);
+        if (s.row_parallel && d->sequence_parallel && !reduces_with_layer(d))
             emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
                             hidden_bytes);
-        emit_linear_input_gradient(&own, t->b, e->activation, s.tokens, s.out, rank);
-        emit_linear_weight_gradient(&own, t->b, e->activation, s.tokens, s.out, rank);
+        emit_linear_input_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
+        emit_linear_weight_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
         join_ranks(e, PASS_BACKWARD, s.tokens, true);
         const bool passes_on = input_has_gradient(place);
         if (passes_on)
             emit_linear_input_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
         emit_linear_weight_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
         if (!passes_on) continue;
-        if (!s.row_parallel && !d->sequence_parallel)
+        if (!s.row_parallel && !d->sequence_parallel && !reduces_with_layer(d))
             emit_collective(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
                             hidden_bytes);
-        emit_stream(&own, t->sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3, s.tokens, s.in);
+        emit_stream(&own, t->sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, d->fuses_adapters ? 1 : 3,
+                    s.tokens, s.in);
     }
 }

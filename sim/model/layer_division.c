@@ -115,10 +115,10 @@ static void divide_scores(struct layer_division *d, const struct tensor_split *s
                                   tokens + (joined ? shape->language_tokens : 0)),
                  text = one_length(shape->cross_square_sum, tokens);
     d->writes_softmax = breaks_multiple(own, split->block.softmax_multiple);
-    d->odd_scores = !d->causal && !split->block.pads_matmuls && fmod(own, 2) == 1;
+    d->odd_scores = !d->causal && !split->block.compiled && fmod(own, 2) == 1;
     if (d->kind != LAYER_DIFFUSION_BLOCK || d->text_tokens == 0) return;
     d->writes_cross_softmax = breaks_multiple(text, split->block.softmax_multiple);
-    d->odd_cross_scores = !split->block.pads_matmuls && fmod(text, 2) == 1;
+    d->odd_cross_scores = !split->block.compiled && fmod(text, 2) == 1;
 }
 
 /* Text that blocks attend to apart from the video, or with it: then the pairs that it adds are the
@@ -168,6 +168,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.fp8_recipe = split->fp8_recipe != FP8_RECIPE_USUAL ? split->fp8_recipe
                    : split->block.casts == CASTS_DYNAMIC ? FP8_RECIPE_TENSORWISE
                                                          : FP8_RECIPE_DELAYED;
+    d.fuses_adapters = split->block.compiled;
     d.casts_weights = split->block.casts_weights;
     d.weights_come_cast = split->weights_come_cast;
     d.linear_gradients = split->block.linear_gradients;

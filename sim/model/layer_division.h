@@ -28,6 +28,7 @@ struct layer_division {
     bool copies_inputs; /* each column-parallel product of a half its own; and tp > 1, without SP */
     enum stack_casts casts;
     enum fp8_recipe fp8_recipe; /* never usual */
+    bool fuses_adapters;        /* a compiler does */
     bool casts_weights;         /* in each pass */
     bool weights_come_cast;     /* see struct tensor_split */
     enum stack_linear_gradients linear_gradients;

@@ -81,17 +81,22 @@ static double matmul_flop(const struct operator_list *list, const char *name) {
     return flop;
 }
 
-static struct operator_list operators_of(const struct model *m, int64_t tp, bool sp,
-                                         enum pass_set set) {
-    const struct tensor_split split = { .tp = tp, .sequence_parallel = sp, .cp = 1 };
+static struct operator_list operators_split(const struct model *m, const struct tensor_split *split,
+                                            enum pass_set set) {
     const struct batch_shape shape = { .samples = 1,
                                        .language_tokens = TOKENS,
                                        .language_square_sum = (double)TOKENS * TOKENS,
                                        .useful_language_tokens = TOKENS };
     const int64_t block = fixture_layer(m, LAYER_LANGUAGE_BLOCK);
     struct operator_list list = { 0 };
-    layer_operators(m, block, &shape, &split, set, model_gradient_need(m, block), &list);
+    layer_operators(m, block, &shape, split, set, model_gradient_need(m, block), &list);
     return list;
+}
+
+static struct operator_list operators_of(const struct model *m, int64_t tp, bool sp,
+                                         enum pass_set set) {
+    const struct tensor_split split = { .tp = tp, .sequence_parallel = sp, .cp = 1 };
+    return operators_split(m, &split, set);
 }
 
 /* Frozen weights in fp32: each forward product casts its matrix, 6 bytes a value, A's and B's too;
@@ -171,6 +176,71 @@ static void test_collectives(void **state) {
         if (columns != cases[c].columns || outputs != cases[c].outputs || inputs != cases[c].inputs)
             fail_msg("case %zu: %lld, %lld, %lld", c, (long long)columns, (long long)outputs,
                      (long long)inputs);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+static int64_t moved(const struct operator_list *list, const char *name) {
+    double bytes = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->operators[i].name, name) == 0) bytes += list->operators[i].memory_bytes;
+    return (int64_t)bytes;
+}
+
+/* DTensor's: whatever the sequence does, only the r columns travel, and a row-parallel layer's B
+ * reads its share of them for every row of its output. */
+static void test_reduced_with_layer(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = adapted(arena, 16, EACH);
+    static const enum pass_set sets[] = { PASS_SET_FORWARD, PASS_SET_BACKWARD };
+    for (int c = 0; c < 4; c++) {
+        const struct tensor_split split = {
+            .tp = 4, .sequence_parallel = c < 2, .cp = 1, .block.tensor_traffic = TENSOR_COPIED
+        };
+        struct operator_list list = operators_split(m, &split, sets[c % 2]);
+        int64_t columns = 0, others = 0;
+        for (int64_t i = 0; i < list.count; i++) {
+            const char *name = list.operators[i].name;
+            if (strncmp(name, "adapter", 7) != 0) continue;
+            if (strcmp(name, "adapter all-reduce") == 0 || strcmp(name, "adapter all-gather") == 0)
+                columns++;
+            else
+                others++;
+        }
+        if (columns != 7 || others != 0)
+            fail_msg("case %d: %lld, %lld", c, (long long)columns, (long long)others);
+        const int64_t passes = 1 + c % 2;
+        assert_true(matmul_flop(&list, "down adapter B") ==
+                    (double)passes * 2.0 * TOKENS * 16 / 4 * HIDDEN);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* A compiler leaves a tensor of each sum, and of each factor in the backward. */
+static void test_fused(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = adapted(arena, 16, BIT(ADAPTER_DOWN));
+    static const struct {
+        bool compiled;
+        enum pass_set set;
+        int64_t factor, sum; /* tensors */
+    } cases[] = {
+        { false, PASS_SET_FORWARD, 2, 3 },
+        { false, PASS_SET_BACKWARD, 2, 3 },
+        { true, PASS_SET_FORWARD, 0, 1 },
+        { true, PASS_SET_BACKWARD, 1, 1 },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const struct tensor_split split = { .tp = 1, .cp = 1, .block.compiled = cases[c].compiled };
+        struct operator_list list = operators_split(m, &split, cases[c].set);
+        const int64_t sum_width = cases[c].set == PASS_SET_FORWARD ? HIDDEN : FFN;
+        assert_int_equal(moved(&list, "down adapter factor"),
+                         2LL * TOKENS * cases[c].factor * HIDDEN);
+        assert_int_equal(moved(&list, "down adapter sum"), 2 * TOKENS * cases[c].sum * sum_width);
         operator_list_free(&list);
     }
     arena_destroy(arena);
@@ -295,10 +365,16 @@ static void test_decoder_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters),     cmocka_unit_test(test_rank_parameters),
-        cmocka_unit_test(test_gradients),      cmocka_unit_test(test_fp32_base),
-        cmocka_unit_test(test_work),           cmocka_unit_test(test_collectives),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_rank_parameters),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_fp32_base),
+        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_reduced_with_layer),
+        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_decoder),
         cmocka_unit_test(test_decoder_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

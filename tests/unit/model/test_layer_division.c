@@ -98,7 +98,7 @@ static void test_odd_scores(void **state) {
         struct tensor_split split = split_of(1, false);
         split.attention = cases[i].kind == LAYER_LANGUAGE_BLOCK ? ATTENTION_NAIVE : ATTENTION_FLASH;
         split.block.unfused_encoder = cases[i].unfused;
-        split.block.pads_matmuls = cases[i].pads;
+        split.block.compiled = cases[i].pads;
         int odd = 0;
         for (int set = PASS_SET_FORWARD; set <= PASS_SET_BACKWARD; set++) {
             struct operator_list list =
