@@ -86,6 +86,8 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     if (tied && !gpt && headed) measured_row_note(row, "embeddings: the head's are the tokens'");
     cJSON_AddBoolToObject(language, "tied_embeddings", tied && headed);
     if (is_encoder(r)) cJSON_AddBoolToObject(language, "bidirectional", true);
+    if (r->branch_norm) cJSON_AddBoolToObject(language, "branch_norm", true);
+    if (r->logit_cap && headed) cJSON_AddBoolToObject(language, "logit_cap", true);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
     const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);

@@ -31,6 +31,7 @@ struct measured_run {
         pp, vpp, ep, dp, zero_stage, zero_group, dropout, images_per_sample, image_merge,
         iter_time_derived, lora_rank, precision_aware_optimizer, text_len, double_stream_blocks,
         offload_blocks;
+    bool branch_norm, logit_cap; /* no cells: as the public models of its name have them */
     double head_share, nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };
 

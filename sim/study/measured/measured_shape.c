@@ -274,26 +274,49 @@ static bool begins_with_gpt(const struct measured_context *context, const char *
     return false;
 }
 
-/* Public families whose models normalise queries and keys (modeling files of Transformers). A model
- * "like" one of them has its shape, and its row says what else. */
-static const char *family_qk_norm(const struct measured_context *context, const char *model) {
-    static const struct {
-        const char *begins, *qk_norm;
-    } families[] = {
-        { "qwen3", "head" },     { "gemma3", "head" }, { "olmo2", "all-heads" },
-        { "wan2", "all-heads" }, { "flux1", "head" },  { "hunyuanvideo", "head" },
-        { "qwenimage", "head" },
+/* What the public models of a family have besides (modeling files of Transformers). A model "like" one
+ * of them has its shape, and its row says what else. */
+struct family {
+    const char *begins, *qk_norm; /* "": none */
+    bool branch_norm, logit_cap;
+};
+
+static const struct family *family_of(const struct measured_context *context, const char *model) {
+    static const struct family families[] = {
+        { "qwen3", "head", false, false },      { "gemma2", "", true, true },
+        { "gemma3", "head", true, false },      { "gemma4", "head", true, true },
+        { "olmo2", "all-heads", false, false }, { "wan2", "all-heads", false, false },
+        { "flux1", "head", false, false },      { "hunyuanvideo", "head", false, false },
+        { "qwenimage", "head", false, false },
     };
-    const char *name = plain_name(context->arena, model);
+    const char *slash = strrchr(model, '/'); /* "google/gemma-2-9b" */
+    const char *name = plain_name(context->arena, slash != NULL ? slash + 1 : model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strncmp(name, families[i].begins, strlen(families[i].begins)) == 0 &&
             strstr(name, "like") == NULL)
-            return families[i].qk_norm;
-    return "";
+            return &families[i];
+    return NULL;
 }
 
 static void note(const char **notes, int64_t *count, const char *text) {
     if (*count < MEASURED_NOTE_LIMIT) notes[(*count)++] = text;
+}
+
+static void complete_by_family(const struct measured_context *context, struct measured_run *run,
+                               const char **notes, int64_t *count) {
+    const struct family *family = family_of(context, run->model);
+    if (family == NULL) return;
+    if (run->qk_norm[0] == '\0' && family->qk_norm[0] != '\0') {
+        run->qk_norm = family->qk_norm;
+        note(notes, count, "norms of queries and keys, as the public models of its name");
+    }
+    run->branch_norm = family->branch_norm;
+    run->logit_cap = family->logit_cap;
+    if (run->branch_norm)
+        note(notes, count,
+             run->logit_cap
+                 ? "norms behind each branch and capped logits, as the public models of its name"
+                 : "norms behind each branch, as the public models of its name");
 }
 
 const char *measured_shape_complete(const struct measured_context *context,
@@ -359,11 +382,7 @@ const char *measured_shape_complete(const struct measured_context *context,
                  ? arena_format(arena, "%ld heads, as %s", (long)run->heads, sibling->row_id)
                  : arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
     }
-    if (run->qk_norm[0] == '\0') {
-        run->qk_norm = family_qk_norm(context, run->model);
-        if (run->qk_norm[0] != '\0')
-            note(notes, note_count, "norms of queries and keys, as the public models of its name");
-    }
+    complete_by_family(context, run, notes, note_count);
     if (run->seq_len < 1 && run->sample_len > 0 && strcmp(run->modality, "encoder") == 0) {
         run->seq_len = run->sample_len; /* images of one size are nothing packed */
         run->sample_len = -1;

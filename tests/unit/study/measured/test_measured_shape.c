@@ -1,5 +1,5 @@
 /* test_measured_shape.c - each line of the public shapes is whole, and says what it was compared
- * with. */
+ * with; what a family's models have besides. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "sim/base/csv.h"
+#include "tests/unit/study/measured/measured_fixture.h"
 
 #define SHAPES           BALLAST_SOURCE_DIR "/scenarios/models/public_shapes.csv"
 #define DIFFUSION_SHAPES BALLAST_SOURCE_DIR "/scenarios/models/diffusion_shapes.csv"
@@ -100,8 +101,52 @@ static void test_diffusion_lines(void **state) {
     arena_destroy(arena);
 }
 
+static void test_families(void **state) {
+    (void)state;
+    static const char header[] =
+        "row_id,source,model,layers,hidden,heads,seq_len,hardware,gpu_count,"
+        "tp,pp,micro_batch,global_batch,stack,iter_time_s,qk_norm\n";
+    static const struct {
+        const char *model, *cell, *qk_norm; /* NULL: none */
+        bool branch_norm, logit_cap;
+    } cases[] = {
+        { "Qwen3 8B", "", "head", false, false },
+        { "Qwen/Qwen3-0.6B", "", "head", false, false },
+        { "Llama 3 8B", "", NULL, false, false },
+        { "google/gemma-2-9b", "", NULL, true, true },
+        { "Gemma-3-12B", "", "head", true, false },
+        { "Gemma-4-12B", "", "head", true, true },
+        { "Gemma-4-12B", "none", "none", true, true },
+        { "Gemma-3-12B-like", "", NULL, false, false },
+    };
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct measured_scenario m = scenario_of_row(
+            &context, header,
+            arena_format(arena,
+                         "a,s,%s,2,1024,16,2048,h100-80g-sxm,1,1,1,1,1,hf-trainer-2026,1,%s\n",
+                         cases[i].model, cases[i].cell));
+        const cJSON *model = cJSON_GetObjectItemCaseSensitive(m.document, "model"),
+                    *definition = cJSON_GetObjectItemCaseSensitive(model, "definition"),
+                    *language = cJSON_GetObjectItemCaseSensitive(definition, "language"),
+                    *norm = cJSON_GetObjectItemCaseSensitive(language, "qk_norm");
+        const char *got = cJSON_IsString(norm) ? norm->valuestring : "none",
+                   *want = cases[i].qk_norm != NULL ? cases[i].qk_norm : "none";
+        if (strcmp(got, want) != 0 ||
+            cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(language, "branch_norm")) !=
+                cases[i].branch_norm ||
+            cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(language, "logit_cap")) !=
+                cases[i].logit_cap)
+            fail_msg("case %zu, %s: %s", i, cases[i].model, got);
+        cJSON_Delete(m.document);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines),
-                                        cmocka_unit_test(test_diffusion_lines) };
+                                        cmocka_unit_test(test_diffusion_lines),
+                                        cmocka_unit_test(test_families) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
