@@ -443,11 +443,14 @@ static void test_monotone(void **state) {
 }
 
 static const char *const gpus[] = {
-    "a100-80g-sxm",  "a100-80g-pcie", "a100-40g-sxm",     "a800-80g-sxm",       "h100-80g-sxm",
-    "h800-80g-sxm",  "h20-96g",       "h200-141g-sxm",    "b200-180g-sxm",      "h100-96g-sxm",
-    "v100-32g-sxm",  "l40s-48g-pcie", "gb200-186g-nvl72", "b200-180g-sxm-slow", "a100-40g-pcie",
-    "h100-80g-pcie", "h100-94g-nvl",  "gh200-96g",        "h20-141g",           "h100-64g-sxm",
-    "a100-64g-sxm",  "h200-141g-nvl",
+    "a100-80g-sxm",     "a100-80g-pcie",         "a100-40g-sxm",
+    "a800-80g-sxm",     "h100-80g-sxm",          "h800-80g-sxm",
+    "h20-96g",          "h200-141g-sxm",         "b200-180g-sxm",
+    "h100-96g-sxm",     "v100-32g-sxm",          "l40s-48g-pcie",
+    "gb200-186g-nvl72", "b200-180g-sxm-slow",    "a100-40g-pcie",
+    "h100-80g-pcie",    "h100-94g-nvl",          "gh200-96g",
+    "h20-141g",         "h100-64g-sxm",          "a100-64g-sxm",
+    "h200-141g-nvl",    "h200-141g-nvl-bridge4",
 };
 enum { GPU_COUNT = sizeof gpus / sizeof gpus[0] };
 
