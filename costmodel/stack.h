@@ -144,6 +144,7 @@ struct stack_block {
                          * gathered them so; else once a step, which is left out */
     bool compiled; /* pads odd rows of unfused scores; fuses what joins an adapter to its layer */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
+    bool remakes_activation; /* the backward makes it anew from what the up matmul wrote */
     bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
     bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */

@@ -194,6 +194,8 @@ static const struct field stack_rows[] = {
       "a compiler pads the rows of unfused attention over an odd number of tokens, and makes an "
       "adapter's factor and sums part of the kernels around them",
       NULL },
+    { "remakes_activation", FIELD_BOOL, AT(block.remakes_activation), 0, 0, "false", "",
+      "the output of a block's activation is not kept: the backward makes it anew", NULL },
     { "dropout_apart", FIELD_BOOL, AT(block.dropout_apart), 0, 0, "false", "",
       "a branch is dropped out by a kernel before the one that adds it to the residual", NULL },
     { "modulation_apart", FIELD_BOOL, AT(block.modulation_apart), 0, 0, "false", "",

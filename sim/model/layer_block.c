@@ -66,9 +66,13 @@ static void activation(struct emitter *e, enum operator_pass pass) {
         [FFN_RELU2] = FORM_RELU2, [FFN_GELU_NEW] = FORM_GELU_NEW,
     };
     _Static_assert(sizeof forms / sizeof forms[0] == FFN_KIND_COUNT, "a form per activation");
-    emit_formed_stream(
-        e, "activation", OPERATOR_ELEMENTWISE, forms[d->module->ffn], pass, 1, d->tokens,
-        pass == PASS_FORWARD ? d->up_width + d->ffn_width : 2 * d->up_width + d->ffn_width);
+    const enum operator_form form = forms[d->module->ffn];
+    if (pass == PASS_BACKWARD && d->remakes_activation)
+        emit_formed_stream(e, "activation again", OPERATOR_ELEMENTWISE, form, pass, 1, d->tokens,
+                           d->up_width + d->ffn_width);
+    emit_formed_stream(e, "activation", OPERATOR_ELEMENTWISE, form, pass, 1, d->tokens,
+                       pass == PASS_FORWARD ? d->up_width + d->ffn_width
+                                            : 2 * d->up_width + d->ffn_width);
 }
 
 static void qkv_forward(struct emitter *e) {

@@ -156,6 +156,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.sequence_parallel = split->sequence_parallel && split->tp > 1;
     d.hidden_dropout = has_dropout(d.module, split->hidden_dropout);
     d.attention_dropout = has_dropout(d.module, split->attention_dropout);
+    d.remakes_activation = split->block.remakes_activation;
     d.dropout_apart = d.hidden_dropout && split->block.dropout_apart;
     d.modulation_apart = layer_kind_diffuses(d.kind) && split->block.modulation_apart;
     d.branches_apart = d.kind == LAYER_SINGLE_BLOCK && split->block.branches_apart;

@@ -19,6 +19,7 @@ struct layer_division {
     int64_t tp, cp;
     bool sequence_parallel; /* and tp > 1 */
     bool hidden_dropout, attention_dropout;
+    bool remakes_activation; /* in the backward, which keeps its input alone */
     bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* of a diffusion block: shift, scale and gate by kernels of their own */
     bool branches_apart;   /* of a single block */

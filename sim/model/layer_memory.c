@@ -276,7 +276,8 @@ static void activation_saved(struct saved_list *list) {
         save(list, "activated gate", d->tokens, d->ffn_width);
     save_written_activation(list);
     const int64_t beside = d->kind == LAYER_SINGLE_BLOCK ? d->query_width : 0;
-    save_matmul_input(list, "down input", d->tokens, d->ffn_width + beside);
+    if (!d->remakes_activation)
+        save_matmul_input(list, "down input", d->tokens, d->ffn_width + beside);
     save_for_adapters(list, ADAPTER_OF_DOWN, "down input", d->tokens, d->ffn_width + beside);
 }
 
@@ -531,7 +532,8 @@ static double block_workspace_columns(const struct layer_division *d, struct gra
         return larger(attention, larger(gathered + up, up + ffn));
     }
     const double gathered_input = need.weight ? gathered : 0;
-    double worst = gathered + ffn;                       /* gradient in, gradient of down input */
+    /* gradient in, gradient of down input, and that input where it is made anew */
+    double worst = gathered + ffn + (d->remakes_activation ? ffn : 0);
     worst = larger(worst, ffn + up);                     /* activation backward */
     worst = larger(worst, up + gathered_input + hidden); /* gradients of the up matmul */
     return larger(worst, (double)d->qkv_width + gathered_input + hidden); /* of the qkv matmul */

@@ -220,7 +220,8 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (int)split.context, split.block.keeps, (int)split.block.tensor_traffic,
         (int)split.block.casts + 8 * split.block.casts_weights + 16 * split.weights_come_cast,
         (int)split.block.linear_gradients, split.adds_in_matmul, split.unpads_samples,
-        (long)split.block.softmax_multiple, split.block.dropout_apart,
+        (long)split.block.softmax_multiple,
+        split.block.dropout_apart + 2 * split.block.remakes_activation,
         split.block.modulation_apart + 2 * split.block.branches_apart, split.block.whole_logits,
         split.block.odd_vocabulary, split.block.compiled, scenario->backend->divides_sends,
         group_text(arena, &tensor), group_text(arena, &context));

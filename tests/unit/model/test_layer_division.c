@@ -139,6 +139,35 @@ static void test_bidirectional(void **state) {
     arena_destroy(arena);
 }
 
+/* The backward makes the activation from what the up matmul wrote, once more as the forward did, and
+ * its output is not kept. */
+static void test_remakes_activation(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    const struct batch_shape shape = model_batch_shape(m, 1, 0, 4096, 4096.0 * 4096);
+    double saved[2], again[2][2];
+    for (int remakes = 0; remakes < 2; remakes++) {
+        struct tensor_split split = split_of(1, false);
+        split.block.remakes_activation = remakes;
+        saved[remakes] = layer_saved_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape,
+                                           &split, RECOMPUTE_NONE);
+        for (int backward = 0; backward < 2; backward++) {
+            struct operator_list list =
+                operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split,
+                             backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD, both);
+            const enum operator_pass pass = backward ? PASS_BACKWARD : PASS_FORWARD;
+            const struct operator_work *work = find_operator(&list, "activation again", pass);
+            again[remakes][backward] = work == NULL ? 0 : work->memory_bytes;
+            operator_list_free(&list);
+        }
+    }
+    expect_bytes("kept", saved[0] - saved[1], 2.0 * 4096 * 14336);
+    expect_bytes("forward", again[0][0] + again[1][0] + again[0][1], 0);
+    expect_bytes("backward", again[1][1], 2.0 * 4096 * 3 * 14336);
+    arena_destroy(arena);
+}
+
 /* Apart, dropout writes what the sum reads: two tensors more, forward alone, and none without
  * it. */
 static void test_dropout_apart(void **state) {
@@ -208,10 +237,10 @@ static void test_modulation_apart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_softmax),     cmocka_unit_test(test_saved_softmax),
-        cmocka_unit_test(test_encoder_softmax),  cmocka_unit_test(test_odd_scores),
-        cmocka_unit_test(test_bidirectional),    cmocka_unit_test(test_dropout_apart),
-        cmocka_unit_test(test_modulation_apart),
+        cmocka_unit_test(test_text_softmax),       cmocka_unit_test(test_saved_softmax),
+        cmocka_unit_test(test_encoder_softmax),    cmocka_unit_test(test_odd_scores),
+        cmocka_unit_test(test_bidirectional),      cmocka_unit_test(test_dropout_apart),
+        cmocka_unit_test(test_remakes_activation), cmocka_unit_test(test_modulation_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
