@@ -144,19 +144,33 @@ static double fixed_order(struct price *p, const struct operator_work *work, con
     return 0;
 }
 
+double attention_single_peak(const struct gpu *gpu) {
+    const double tf32 = gpu->peak_flop_per_s[PRECISION_TF32];
+    return tf32 > 0 ? tf32 / 3 : gpu->peak_flop_per_s[PRECISION_FP32];
+}
+
+/* What one product in 16 bits takes is this much of what PyTorch's kernel makes one of in fp32. */
+static double products_of_single(const struct gpu *gpu, enum precision precision) {
+    return precision_is_single(precision)
+               ? gpu->peak_flop_per_s[PRECISION_BF16] / attention_single_peak(gpu)
+               : 1;
+}
+
 double attention_use_modes(struct price *p, const struct operator_work *work, const struct gpu *gpu,
                            double moved_bytes_per_s, const struct attention_library *library) {
     const enum attention_kernel named = work->attention_kernel;
-    if (!work->dropout && !work->deterministic && named == ATTENTION_KERNEL_USUAL) return 0;
+    const bool single = precision_is_single(work->precision);
+    if (!work->dropout && !work->deterministic && named == ATTENTION_KERNEL_USUAL && !single)
+        return 0;
     if (!(work->token_sum > 0) || !(p->seconds > 0)) return 0;
     const enum gpu_generation generation = gpu_generation_of(gpu->name);
     const bool masked = named == ATTENTION_KERNEL_MASKED;
     const bool first = named == ATTENTION_KERNEL_FLASH_1;
-    const bool cudnn_reads_mask = masked && !work->deterministic &&
+    const bool cudnn_reads_mask = masked && !work->deterministic && !single &&
                                   (generation == GENERATION_BLACKWELL ||
                                    (generation == GENERATION_HOPPER && library->cudnn_takes_masks));
     const bool flash_2 =
-        (masked && !cudnn_reads_mask) || first || named == ATTENTION_KERNEL_FLASH_2;
+        (masked && !cudnn_reads_mask) || first || named == ATTENTION_KERNEL_FLASH_2 || single;
     const bool stands_in =
         generation == GENERATION_BLACKWELL && work->dropout && work->deterministic;
     const bool flash = flash_2 ||
@@ -168,14 +182,16 @@ double attention_use_modes(struct price *p, const struct operator_work *work, co
     double moved_s = 0;
     if (stands_in || (flash_2 && generation == GENERATION_BLACKWELL))
         p->compute_s =
-            greater_of(p->compute_s, work->flop / (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
-                                                           : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
+            greater_of(p->compute_s, work->flop * products_of_single(gpu, work->precision) /
+                                         (forward ? FLASH_BLACKWELL_FORWARD_FLOP_PER_S
+                                                  : FLASH_BLACKWELL_BACKWARD_FLOP_PER_S));
     else if (flash_2 && generation == GENERATION_HOPPER)
         p->compute_s *= forward ? FLASH_2_HOPPER_FORWARD : FLASH_2_HOPPER_BACKWARD;
     if (first) p->compute_s *= FLASH_1;
     if (masked) {
         if (work->causal) p->compute_s *= 2;
-        if (!cudnn_reads_mask) p->compute_s *= forward ? MASKED_PAIR_FORWARD : MASKED_PAIR_BACKWARD;
+        if (!cudnn_reads_mask && !single)
+            p->compute_s *= forward ? MASKED_PAIR_FORWARD : MASKED_PAIR_BACKWARD;
         p->inside_range = false;
     }
     if (work->dropout) p->compute_s *= dropout_factor(generation, flash, work->head_dim);

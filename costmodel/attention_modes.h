@@ -15,6 +15,10 @@ struct attention_library {
     bool own_kernel, cudnn_takes_masks;
 };
 
+/* FLOP/s of PyTorch's fused kernel for fp32, whichever precision matmuls are set to: it makes each
+ * of its products of three in TF32 (mem_eff_attention/gemm_kernel_utils.h, OpMultiplyAddFastF32).
+ * attention_use_modes() gives it FlashAttention-2's share of that, whatever the stack. */
+double attention_single_peak(const struct gpu *gpu);
 /* Changes a step's price of an attention operator that asks for one; others stay as they are.
  * Returns seconds of traffic on top, to be added once the stack's factors are in the price.
  * moved_bytes_per_s: what kernels that stream reach. */

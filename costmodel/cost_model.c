@@ -210,25 +210,24 @@ static struct price price_matmul(const struct cost_model *model, const struct ma
     return p;
 }
 
-/* PyTorch's fused kernel for fp32, whichever precision its matmuls are set to, makes each of its
- * products of three in TF32 (mem_eff_attention/gemm_kernel_utils.h, OpMultiplyAddFastF32). */
-static double attention_peak(const struct gpu *gpu, enum precision precision) {
-    const double tf32 = gpu->peak_flop_per_s[PRECISION_TF32];
-    return precision_is_single(precision) && tf32 > 0 ? tf32 / 3 : peak_of(gpu, precision);
-}
-
 static struct price price_attention(const struct cost_model *model,
                                     const struct attention_curves *curves,
                                     const struct operator_work *work) {
     const struct attention_curve *nearest;
     struct kernel_terms terms;
-    const double peak = attention_peak(&model->gpu, work->precision);
+    const double peak = precision_is_single(work->precision)
+                            ? attention_single_peak(&model->gpu)
+                            : peak_of(&model->gpu, work->precision);
     attention_kernel_s(curves, peak, model->gpu.hbm_bytes_per_s, work, &terms, &nearest);
     struct price p = kernel_price(&terms, peak, model->gpu.hbm_bytes_per_s, work);
     p.source = nearest->source;
     p.band_fraction = work->pass == PASS_FORWARD
                           ? nearest->band_fraction
                           : greater_of(nearest->band_fraction, curves->backward_band_fraction);
+    if (precision_is_single(work->precision)) {
+        p.source = "fused attention in 16 bits, each product three in TF32 (PyTorch's kernel)";
+        p.inside_range = false;
+    }
     if (!p.inside_range) p.band_fraction *= 2;
     return p;
 }

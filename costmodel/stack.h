@@ -309,6 +309,7 @@ struct stack_use {
     double kernel_time_factor, attention_time_factor;
     bool calibrated;       /* on this GPU family and precision */
     bool attention_stated; /* the stack's attention times hold on this GPU */
+    bool attention_cudnn;  /* and are of a cuDNN: on Blackwell */
 };
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision);
 /* What it states holds for models that write no text too: it stands for a simulator, or for the

@@ -132,9 +132,10 @@ static bool states_attention(const struct stack *stack, const char *gpu) {
 }
 
 struct stack_use stack_on(const struct stack *stack, const char *gpu, enum precision precision) {
-    struct stack_use use = { stack, 1, 1, false, false };
+    struct stack_use use = { .stack = stack, .kernel_time_factor = 1, .attention_time_factor = 1 };
     if (stack == NULL) return use;
     use.attention_stated = states_attention(stack, gpu);
+    use.attention_cudnn = use.attention_stated && gpu_generation_of(gpu) == GENERATION_BLACKWELL;
     for (int same = 1; same >= 0; same--) { /* of the precision, else of its width */
         double near_kernel = 0, near_count = 0;
         for (int64_t i = 0; i < stack->factor_count; i++) {
@@ -142,9 +143,12 @@ struct stack_use stack_on(const struct stack *stack, const char *gpu, enum preci
             if (!same_width(f, precision) ||
                 (same == 1 && !stack_same_speed(f->precision, precision)))
                 continue;
-            if (stack_gpu_is(gpu, f->gpu))
-                return (struct stack_use){ stack, f->kernel_time_factor, f->attention_time_factor,
-                                           same == 1 && !stack->borrows, use.attention_stated };
+            if (stack_gpu_is(gpu, f->gpu)) {
+                use.kernel_time_factor = f->kernel_time_factor;
+                use.attention_time_factor = f->attention_time_factor;
+                use.calibrated = same == 1 && !stack->borrows;
+                return use;
+            }
             if (!is_near(NEAR_GENERATION, f, gpu, precision)) continue;
             near_kernel += log(f->kernel_time_factor);
             near_count++;
@@ -206,8 +210,11 @@ double stack_time_factor(const struct stack_use *use, const struct operator_work
         break;
     }
     if (work->kind != OPERATOR_ATTENTION) return use->kernel_time_factor;
-    /* what the stack states or was fitted for is its own kernel, not one named besides */
-    if (work->attention_kernel != ATTENTION_KERNEL_USUAL) return use->kernel_time_factor;
+    /* what the stack states or was fitted for is its own kernel, not one named besides, nor that of
+     * single precision */
+    const bool own = work->attention_kernel == ATTENTION_KERNEL_USUAL ||
+                     (work->attention_kernel == ATTENTION_KERNEL_CUDNN && use->attention_cudnn);
+    if (!own || precision_is_single(work->precision)) return use->kernel_time_factor;
     const double stated = !use->attention_stated       ? 1
                           : work->pass == PASS_FORWARD ? stack->attention_forward_time
                                                        : stack->attention_backward_time;

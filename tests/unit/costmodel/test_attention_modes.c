@@ -163,12 +163,59 @@ static void test_named_kernels(void **state) {
     }
     /* what is stated of or fitted for a stack's own kernel does not hold for another */
     const struct stack stack = { .attention_forward_time = 2, .attention_backward_time = 3 };
-    const struct stack_use use = { &stack, 1.1, 1.5, true, true };
+    struct stack_use use = { &stack, 1.1, 1.5, true, true, false };
     struct operator_work work = operator_attention("attention", f, PRECISION_BF16, 16384,
                                                    8192.0 * 16384, 16, 16, 128, true);
     expect("the stack's", stack_time_factor(&use, &work), 1.1 * 1.5 * 2, 1e-9);
     work.attention_kernel = ATTENTION_KERNEL_FLASH_3;
     expect("named", stack_time_factor(&use, &work), 1.1, 1e-9);
+    /* a cuDNN named where the stack's own is one is the stack's */
+    work.attention_kernel = ATTENTION_KERNEL_CUDNN;
+    expect("cuDNN", stack_time_factor(&use, &work), 1.1, 1e-9);
+    use.attention_cudnn = true;
+    expect("its own cuDNN", stack_time_factor(&use, &work), 1.1 * 1.5 * 2, 1e-9);
+    /* single precision has one kernel, whatever the stack */
+    work = operator_attention("attention", f, PRECISION_TF32, 16384, 8192.0 * 16384, 16, 16, 128,
+                              true);
+    expect("TF32", stack_time_factor(&use, &work), 1.1, 1e-9);
+}
+
+/* PyTorch's kernel for fp32 takes FlashAttention-2's share of a third of the TF32 peak; a mask that
+ * it reads costs the pairs that it holds. */
+static void test_single_precision(void **state) {
+    (void)state;
+    const enum operator_pass f = PASS_FORWARD;
+    static const struct {
+        const char *gpu;
+        enum attention_kernel kernel;
+        double want_s;
+    } cases[] = {
+        { "a100-80g-sxm", ATTENTION_KERNEL_USUAL, 1e-3 },
+        { "h100-80g-sxm", ATTENTION_KERNEL_USUAL, 1.75e-3 },
+        { "h100-80g-sxm", ATTENTION_KERNEL_MASKED, 3.5e-3 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct gpu gpu = { .name = cases[i].gpu,
+                                 .peak_flop_per_s = {
+                                     [PRECISION_TF32] = 495e12, [PRECISION_BF16] = 990e12 } };
+        struct operator_work work = operator_attention("attention", f, PRECISION_FP32, 16384,
+                                                       8192.0 * 16384, 16, 16, 128, true);
+        work.attention_kernel = cases[i].kernel;
+        struct price p = { .seconds = 1e-3, .compute_s = 1e-3, .efficiency = 0.5 };
+        const struct attention_library library = { .cudnn_takes_masks = true };
+        attention_use_modes(&p, &work, &gpu, 2e12, &library);
+        expect(cases[i].gpu, p.seconds, cases[i].want_s, 1e-9);
+    }
+    /* Blackwell: FlashAttention-2's 361 TFLOP/s in 16 bits, a sixth of it */
+    const struct gpu b200 = { .name = "b200-180g-sxm",
+                              .peak_flop_per_s = {
+                                  [PRECISION_TF32] = 1125e12, [PRECISION_BF16] = 2250e12 } };
+    const struct operator_work work = operator_attention("attention", f, PRECISION_TF32, 16384,
+                                                         8192.0 * 16384, 16, 16, 128, true);
+    struct price p = { .seconds = 1e-3, .compute_s = 1e-3, .efficiency = 0.5 };
+    const struct attention_library library = { .cudnn_takes_masks = true };
+    attention_use_modes(&p, &work, &b200, 2e12, &library);
+    expect("b200", p.seconds, work.flop * 6 / 361e12, 1e-9);
 }
 
 /* cuDNN has no fixed order by PyTorch's rules: the memory-efficient kernel reads the mask then. */
@@ -277,7 +324,7 @@ int main(void) {
         cmocka_unit_test(test_ordered_factor), cmocka_unit_test(test_longer_than_measured),
         cmocka_unit_test(test_modes),          cmocka_unit_test(test_dropout_of_head_sizes),
         cmocka_unit_test(test_named_kernels),  cmocka_unit_test(test_head_sizes_between),
-        cmocka_unit_test(test_ordered_masks),
+        cmocka_unit_test(test_ordered_masks),  cmocka_unit_test(test_single_precision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -568,8 +568,8 @@ static void test_settled_efficiency(void **state) {
     }
 }
 
-/* Three products in TF32 for one in fp32, whatever the matmuls beside it: a sixth of the 16-bit
- * speed; where there is no TF32 the vector units. */
+/* Three products in TF32 for one in fp32, whatever the matmuls beside it: a sixth of
+ * FlashAttention-2's 16-bit speed; where there is no TF32 the vector units. */
 static void test_attention_in_fp32(void **state) {
     (void)state;
     static const struct {
@@ -577,7 +577,7 @@ static void test_attention_in_fp32(void **state) {
         enum precision wide, narrow;
         double times;
     } cases[] = { { "a100-80g-sxm", PRECISION_FP32, PRECISION_BF16, 6 },
-                  { "h100-80g-sxm", PRECISION_TF32, PRECISION_BF16, 6 },
+                  { "h100-80g-sxm", PRECISION_TF32, PRECISION_BF16, 6 * 1.75 },
                   { "v100-32g-sxm", PRECISION_FP32, PRECISION_FP16, 125 / 15.7 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena *arena = arena_create();
@@ -587,8 +587,9 @@ static void test_attention_in_fp32(void **state) {
                                    narrow =
                                        operator_attention("", PASS_FORWARD, cases[i].narrow, 65536,
                                                           65536.0 * 65536, 16, 16, 128, true);
-        const double times = cost_model_price(model, &wide, NULL).seconds /
-                             cost_model_price(model, &narrow, NULL).seconds;
+        const struct price price = cost_model_price(model, &wide, NULL);
+        assert_false(price.inside_range);
+        const double times = price.seconds / cost_model_price(model, &narrow, NULL).seconds;
         if (fabs(times / cases[i].times - 1) > 0.02)
             fail_msg("%s: %.2f times 16 bits, want %.2f", cases[i].gpu, times, cases[i].times);
         arena_destroy(arena);
