@@ -67,7 +67,7 @@ static void activation(struct emitter *e, enum operator_pass pass) {
     };
     _Static_assert(sizeof forms / sizeof forms[0] == FFN_KIND_COUNT, "a form per activation");
     const enum operator_form form = forms[d->module->ffn];
-    if (pass == PASS_BACKWARD && d->remakes_activation)
+    if (pass == PASS_BACKWARD && d->remakes_activation && e->need.weight)
         emit_formed_stream(e, "activation again", OPERATOR_ELEMENTWISE, form, pass, 1, d->tokens,
                            d->up_width + d->ffn_width);
     emit_formed_stream(e, "activation", OPERATOR_ELEMENTWISE, form, pass, 1, d->tokens,
@@ -275,11 +275,14 @@ static const char *const text_names[][2] = {
     TEXT_NAME("up operand"),
     TEXT_NAME("up"),
     TEXT_NAME("activation"),
+    TEXT_NAME("activation again"),
     TEXT_NAME("down cast"),
     TEXT_NAME("down operand"),
     TEXT_NAME("down"),
     TEXT_NAME("sequence copies"),
     TEXT_NAME("weight gradient scales"),
+    TEXT_NAME("weight cast"),
+    TEXT_NAME("weight cast by columns"),
     TEXT_NAME("linear gradients"),
     TEXT_ADAPTER("q"),
     TEXT_ADAPTER("k"),

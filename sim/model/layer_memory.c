@@ -533,7 +533,7 @@ static double block_workspace_columns(const struct layer_division *d, struct gra
     }
     const double gathered_input = need.weight ? gathered : 0;
     /* gradient in, gradient of down input, and that input where it is made anew */
-    double worst = gathered + ffn + (d->remakes_activation ? ffn : 0);
+    double worst = gathered + ffn + (d->remakes_activation && need.weight ? ffn : 0);
     worst = larger(worst, ffn + up);                     /* activation backward */
     worst = larger(worst, up + gathered_input + hidden); /* gradients of the up matmul */
     return larger(worst, (double)d->qkv_width + gathered_input + hidden); /* of the qkv matmul */
