@@ -26,6 +26,9 @@ const char *measured_reduce_type(const char *text);
 const char *measured_says_attention(const char *text);
 const char *measured_says_recompute(const char *text);
 
+/* Whether it says that fp32's matmuls run in TF32 ("TF32 on", "allow_tf32"). */
+bool measured_says_tf32(const char *text);
+
 /* How ranks share a sequence, as layout.cp_kind has it: Ulysses and exchanges ("all-to-all"), ring
  * attention ("ring"), gathered keys ("all-gather"); "" where it says none, or two. */
 const char *measured_says_context(const char *text);

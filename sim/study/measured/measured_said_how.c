@@ -54,6 +54,8 @@ static const char *kernel_at(const struct clause *clause, int i, int *last, bool
         return flash_word(token[2] - '0');
     }
     if (names_cudnn(clause, i)) {
+        static const char *const prefers[] = { "prefers", "prefer", NULL }; /* of some version */
+        if (clause_is_one_of(clause_token(clause, i - 1), prefers)) return NULL;
         const int own = i + is(clause, i + 1, "s"); /* "cuDNN's" */
         const bool behind = clause_is_one_of(clause_token(clause, own + 1), attention);
         *versioned = true;
@@ -95,7 +97,8 @@ const char *measured_says_attention(const char *text) {
             const char *kernel = kernel_at(&clause, i, &last, &versioned);
             if (kernel == NULL) continue;
             const enum polarity polarity = clause_polarity(&clause, i, last, text);
-            const bool fused = strcmp(kernel, "naive") != 0, sdpa = is(&clause, i, "sdpa");
+            /* a library without cuDNN's runs another's */
+            const bool fused = strncmp(kernel, "flash", 5) == 0, sdpa = is(&clause, i, "sdpa");
             /* "flash_attention_2: false" is the option, "no FA3" the version */
             if (polarity == POLARITY_DENIED)
                 denied = denied || (fused && !sdpa && (!versioned || last > i));
@@ -104,6 +107,16 @@ const char *measured_says_attention(const char *text) {
             if (found == NULL) return "";
         }
     return found[0] == '\0' && denied ? "naive" : found;
+}
+
+bool measured_says_tf32(const char *text) {
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const bool named = is(&clause, i, "tf32") || is(&clause, i, "tensorfloat32");
+            if (named && clause_polarity(&clause, i, i, text) == POLARITY_SAID) return true;
+        }
+    return false;
 }
 
 /* ---- recomputation ---- */

@@ -23,7 +23,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_HARDWARE] = "no hardware profile",
     [SKIP_SHAPE] = "the model's shape is not given",
     [SKIP_EMPTY] = "a cell that is needed is empty",
-    [SKIP_PRECISION] = "the precision is not simulated on this hardware",
+    [SKIP_PRECISION] = "the precision is not known, or not simulated on this hardware",
     [SKIP_ATTENTION] = "this kind of attention is not simulated",
     [SKIP_RECOMPUTE] = "this kind of recomputation is not simulated",
     [SKIP_LAYOUT] = "the layout does not add up",
@@ -94,6 +94,30 @@ enum validation_skip measured_skip_text(struct measured_row *row, enum validatio
 
 /* ---- hardware ---- */
 
+#define BRIDGED_CARD "h200-141g-nvl"
+#define BRIDGED_NODE "h200-141g-nvl-bridge4"
+enum { BRIDGED_CARDS = 4 };
+
+/* "4-WAY NVLINK BRIDGES", "bridges of four". */
+static bool says_bridges_of_four(const char *text) {
+    static const char *const ways[] = { "4-way", "four-way", "of four", "of 4" };
+    if (strcasestr(text, "bridge") == NULL) return false;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (strcasestr(text, ways[i]) != NULL) return true;
+    return false;
+}
+
+/* Cards in slots talk over PCIe, unless the row says what joins them. */
+static void join_by_bridges(struct measured_row *row) {
+    struct measured_run *r = &row->run;
+    if (strcmp(row->out->gpu, BRIDGED_CARD) != 0 ||
+        (!says_bridges_of_four(r->hardware) && !says_bridges_of_four(r->notes)))
+        return;
+    row->out->gpu = row->out->hardware = BRIDGED_NODE;
+    if (r->gpus_per_node > BRIDGED_CARDS) r->gpus_per_node = BRIDGED_CARDS;
+    measured_row_note(row, "hardware: %s, whose bridges the row tells of", BRIDGED_NODE);
+}
+
 static enum validation_skip choose_hardware(struct measured_row *row) {
     const char *wanted = row->run.hardware, *why_not = "";
     if (wanted[0] == '\0' && row->out->stack->hardware != NULL) {
@@ -118,6 +142,7 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
     if (row->out->hardware != usual)
         measured_row_note(row, "hardware: %s, the machine of %s", row->out->hardware,
                           row->run.source);
+    join_by_bridges(row);
     return SKIP_NOTHING;
 }
 
@@ -238,12 +263,18 @@ static enum validation_skip skip_encoder(struct measured_row *row) {
                                          found, measured_encoder_names(row->context)));
 }
 
+/* Of what runs in 16 bits from Ampere on: whatever the notes say of other kernels. */
+static const char *where_it_runs(const char *kernel, bool only_flash) {
+    return only_flash && strcmp(kernel, "cudnn") == 0 ? "flash" : kernel;
+}
+
 static void choose_attention(struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    const char *noted = measured_says_attention(r->notes);
-    const char *named = measured_says_attention(r->stack);
-    row->attention = r->attention;
     const bool single = strcmp(r->precision, "fp32") == 0 || strcmp(r->precision, "tf32") == 0;
+    const bool only_flash = single || measured_text_says(r->hardware, "v100");
+    const char *noted = where_it_runs(measured_says_attention(r->notes), only_flash);
+    const char *named = where_it_runs(measured_says_attention(r->stack), only_flash);
+    row->attention = r->attention;
     const bool finer = strcmp(noted, "flash-2") == 0 || strcmp(noted, "cudnn") == 0;
     if (strcmp(r->attention, "flash") == 0 && finer && !single) {
         row->attention = noted;
@@ -269,6 +300,10 @@ static enum validation_skip check(struct measured_row *row) {
     if (words != SKIP_NOTHING) return words;
     const enum validation_skip unreadable = measured_read_own_stack(row);
     if (unreadable != SKIP_NOTHING) return unreadable;
+    if (strcmp(r->precision, "fp32") == 0 && measured_says_tf32(r->notes)) {
+        r->precision = "tf32";
+        measured_row_note(row, "precision: tf32, as its notes say");
+    }
     choose_attention(row);
     measured_choose_modality(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))

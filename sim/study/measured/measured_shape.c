@@ -293,6 +293,7 @@ static const struct family *family_of(const struct measured_context *context, co
     const char *name = plain_name(context->arena, slash != NULL ? slash + 1 : model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strncmp(name, families[i].begins, strlen(families[i].begins)) == 0 &&
+            name[strlen(families[i].begins)] != 'b' && /* "Gemma 2B" is of the first */
             strstr(name, "like") == NULL)
             return &families[i];
     return NULL;

@@ -111,8 +111,41 @@ static void test_network(void **state) {
     arena_destroy(arena);
 }
 
+/* A bridge of four cards is a node, PCIe between two of them its network. */
+static void test_bridges(void **state) {
+    (void)state;
+    static const char header[] =
+        "row_id,source,notes,model,layers,hidden,heads,seq_len,hardware,gpu_count,gpus_per_node,"
+        "tp,pp,micro_batch,global_batch,stack,iter_time_s\n";
+    static const struct {
+        const char *hardware, *notes, *want;
+        double gpus_per_node;
+    } cases[] = {
+        { "NVIDIA H200 NVL", "4-WAY NVLINK BRIDGES", "h200-141g-nvl-bridge4", 4 },
+        { "h200-141g-nvl", "two bridges of four", "h200-141g-nvl-bridge4", 4 },
+        { "h200-141g-nvl", "NVLink bridges of two", "h200-141g-nvl", 8 },
+        { "h200-141g-nvl", "", "h200-141g-nvl", 8 },
+        { "h200-141g-sxm", "4-way bridges", "h200-141g-sxm", 8 },
+    };
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct measured_scenario m = scenario_of_row(
+            &context, header,
+            arena_format(arena, "a,s,%s,GPT,2,1024,16,2048,%s,8,8,4,1,1,16,megatron-core,1\n",
+                         cases[i].notes, cases[i].hardware));
+        const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(m.document, "cluster");
+        assert_string_equal(cJSON_GetObjectItemCaseSensitive(cluster, "hardware")->valuestring,
+                            cases[i].want);
+        assert_true(number(cluster, "gpus_per_node") == cases[i].gpus_per_node);
+        cJSON_Delete(m.document);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_machine),
-                                        cmocka_unit_test(test_network) };
+                                        cmocka_unit_test(test_network),
+                                        cmocka_unit_test(test_bridges) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

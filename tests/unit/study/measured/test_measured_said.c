@@ -394,6 +394,22 @@ static void test_recompute(void **state) {
             fail_msg("\"%s\": %s", cases[i].text, measured_says_recompute(cases[i].text));
 }
 
+static void test_tf32(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool says;
+    } cases[] = {
+        { "matmuls in TF32", true }, { "torch.backends.cuda.matmul.allow_tf32 = True", true },
+        { "TF32 enabled", true },    { "fp32 without TF32", false },
+        { "no TF32", false },        { "allow_tf32 = False", false },
+        { "TF32 off", false },       { "TF32 not stated", false },
+        { "fp32", false },           { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_tf32(cases[i].text) != cases[i].says) fail_msg("%s", cases[i].text);
+}
+
 static void test_attention(void **state) {
     (void)state;
     static const struct {
@@ -409,7 +425,9 @@ static void test_attention(void **state) {
         { "Transformer Engine attention", "cudnn" },
         { "flash attention, that is cuDNN's attention", "cudnn" },
         { "cuDNN's attention and FlashAttention-2", "" },
-        { "no cuDNN attention", "naive" },
+        { "no cuDNN attention", "" },
+        { "PyTorch prefers cuDNN's attention from CUDA 12.9 on, so the kernels of 2025", "" },
+        { "without FlashAttention, cuDNN attention", "cudnn" },
         { "TE's RMS norm, cuDNN 9.8", "" },
         { "FlashAttention", "flash" },
         { "flash attention of Triton", "flash" },
@@ -620,10 +638,10 @@ int main(void) {
         cmocka_unit_test(test_long_unstated), cmocka_unit_test(test_context),
         cmocka_unit_test(test_balance),       cmocka_unit_test(test_reduce_type),
         cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_kernels),       cmocka_unit_test(test_bf16_weights),
-        cmocka_unit_test(test_fp32_weights),  cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_tf32),          cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_zero_stage),    cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_bf16_weights),  cmocka_unit_test(test_fp32_weights),
+        cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,8 @@ static void test_families(void **state) {
         { "Qwen/Qwen3-0.6B", "", "head", false, false },
         { "Llama 3 8B", "", NULL, false, false },
         { "google/gemma-2-9b", "", NULL, true, true },
+        { "gemma-2b", "", NULL, false, false },
+        { "Qwen 3B", "", NULL, false, false },
         { "Gemma-3-12B", "", "head", true, false },
         { "Gemma-4-12B", "", "head", true, true },
         { "Gemma-4-12B", "none", "none", true, true },
