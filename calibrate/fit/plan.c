@@ -79,7 +79,7 @@ static const struct stated_collective pcie_collectives[] = {
     "H100 SXM and A100 settle; "
 /* A board of four: 680 W a module (apps.fz-juelich.de, JUPITER's configuration), of which the
  * processor and its memory are taken to need 100 while GPUs compute. H100 settles at 0.78 of the
- * peak at 700 W and at 0.60 at 500 W, a power of 0.78; fp8 does not feel the limit there. */
+ * peak at 700 W and at 0.60 at 500 W, a power of 0.78; fp8 by HOPPER_FP8. */
 #define GH200_SETTLED                                                                              \
     "settled curve: H100's between 0.78 at 700 W and 0.60 at 500 W, at 580 W: a board of four "    \
     "gives each module 680 W (JUPITER's configuration page), 100 of them taken to be the "         \

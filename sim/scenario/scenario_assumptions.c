@@ -187,8 +187,10 @@ static void pcie_assumption(struct reader *r) {
 
 static void not_priced_assumption(struct reader *r) {
     const struct gpu *gpu = cost_model_gpu(r->s->cost_model);
-    const bool alone = r->s->cluster_fields.gpu_count == 1;
-    if (gpu->not_priced[0] != '\0' && gpu->nvlink_bytes_per_s == 0 && !alone)
+    const int64_t gpus = r->s->cluster_fields.gpu_count;
+    const bool within =
+        gpus == 1 || (gpu->nvlink_bytes_per_s > 0 && gpus <= r->s->cluster_fields.gpus_per_node);
+    if (gpu->not_priced[0] != '\0' && !within)
         scenario_assume(
             r, arena_format(r->s->arena, "not priced of %s: %s", gpu->name, gpu->not_priced));
 }

@@ -5,6 +5,15 @@
 #include "costmodel/generation.h"
 #include "sim/scenario/scenario_reader.h"
 
+static const char *precisions_hint(struct arena *arena, const struct gpu *gpu) {
+    const char *list = "";
+    for (int p = 0; p < PRECISION_COUNT; p++)
+        if (gpu->peak_flop_per_s[p] > 0)
+            list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ", " : "",
+                                precision_name((enum precision)p));
+    return arena_format(arena, "training.precision or model.precision: one of %s", list);
+}
+
 /* The GPU must compute in what each module asks for. */
 bool rule_precision(struct reader *r) {
     struct scenario *s = r->s;
@@ -18,8 +27,8 @@ bool rule_precision(struct reader *r) {
                                   ? r->precision_nodes[role]
                                   : SUSPECT(r, scenario_member(r->top.training, "precision"),
                                             scenario_member(r->top.cluster, "hardware")),
-                              r->err, NULL, "%s cannot compute in %s", gpu->name,
-                              precision_name(m->precision));
+                              r->err, precisions_hint(r->s->arena, gpu), "%s cannot compute in %s",
+                              gpu->name, precision_name(m->precision));
     }
     return true;
 }

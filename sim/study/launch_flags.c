@@ -223,6 +223,9 @@ static void megatron_training(const struct job *job, struct arena *arena,
     if (precision == PRECISION_FP16 && s->backend->gradient_bytes >= 4) /* bf16 implies it */
         FLAG(out, "--accumulate-allreduce-grads-in-fp32");
     if (precision == PRECISION_FP8) fp8_flags(training, arena, out);
+    if (precision == PRECISION_FP32)
+        NOTE(out, "training.precision fp32: TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=0, where the "
+                  "container sets it to 1 (NVIDIA's do)");
     if (precision == PRECISION_TF32)
         NOTE(out, "training.precision tf32: no flag but the environment, "
                   "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1, as NVIDIA's containers have it");
@@ -472,6 +475,9 @@ static void deepspeed_notes(const struct job *job, bool megatron, struct arena *
                   "step, so it runs slower than the job priced");
     if (layout->sequence_parallel && s->layout_fields.tp_overlap)
         NOTE(out, "layout.tp_overlap: no option, so DeepSpeed runs slower than the job priced");
+    if (s->model->modules[MODULE_LANGUAGE].precision == PRECISION_TF32)
+        NOTE(out, "training.precision tf32: torch.set_float32_matmul_precision(\"high\") in the "
+                  "training script");
     if (training->attention == TRAINING_NAIVE)
         NOTE(out, "training.attention naive: the model's own code, without flash attention");
     if (training->attention == TRAINING_FLASH_2 || training->attention == TRAINING_FLASH_3)
