@@ -32,7 +32,12 @@ page docs/MODEL.md "whatever its stack: $(hundredths .encoder_factor $bands), wh
 page README.md "memory has a band of its own ($(percent .memory $bands) %)"
 
 validated=$(mktemp) || exit 1
-trap 'rm "$validated"' EXIT
+trap 'rm -f "$validated" "$validated.bands"' EXIT
+"$ballast" calibrate bands -o "$validated.bands" --quiet > /dev/null || exit 1
+if ! cmp -s "$validated.bands" "$bands"; then
+    echo "test_figures: $bands is not what ballast calibrate bands makes" >&2
+    status=1
+fi
 "$ballast" validate --quiet --json > "$validated" 2> /dev/null || exit 1
 # covered KIND: of its rows, in their bands.
 covered() { jq ".$1.band_coverage * 100 | round" "$validated"; }
