@@ -219,7 +219,9 @@ static const char blanks[] =
 
 static const char other_blanks[] =
     "| micro_batch, global_batch | from the others of global_batch = micro_batch x grad_accum x "
-    "dp; micro_batch else 1 |\n"
+    "dp; micro_batch else 1 or, without stages and where nothing says how often is accumulated, "
+    "the "
+    "most by doubling with which it fits |\n"
     "| precision | bf16, fp16 on V100 |\n"
     "| fp8_recipe | delayed, with torchao tensorwise |\n"
     "| attention | as the notes say (\"flash-attn 2\", \"unfused attention\"), else `naive` where "

@@ -83,6 +83,37 @@ void measured_row_recompute(struct measured_row *row) {
     row->fit = FIT_NO;
 }
 
+static void set_micro_batch(struct measured_row *row, int64_t samples) {
+    cJSON *training = cJSON_GetObjectItemCaseSensitive(row->out->document, "training"),
+          *micro = cJSON_GetObjectItemCaseSensitive(training, "micro_batch");
+    cJSON_ReplaceItemInObjectCaseSensitive(micro, "samples", cJSON_CreateNumber((double)samples));
+    row->micro_batch = samples;
+}
+
+/* Without stages nothing is gained by more micro-batches than memory asks for. */
+void measured_row_micro_batch(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    if (r->micro_batch > 0 || r->grad_accum > 0 || row->pp > 1 || row->vision != NULL ||
+        strcmp(r->outcome, "oom") == 0 || row->global_batch % row->dp != 0)
+        return;
+    const int64_t least = row->micro_batch, local = row->global_batch / row->dp;
+    int64_t most = least;
+    while (local % (2 * most) == 0) {
+        set_micro_batch(row, 2 * most);
+        if (fit_of(row, false) != FIT_YES) break;
+        most *= 2;
+    }
+    set_micro_batch(row, most);
+    if (most == least) return;
+    row->fit = FIT_NOT_ASKED;
+    row->out->chosen_to_fit = true;
+    static const char column[] = "micro_batch: ";
+    const char *text = arena_format(
+        row->context->arena, "%s%ld, the most by doubling with which it fits", column, (long)most);
+    for (int64_t i = 0; i < row->note_count; i++)
+        if (strncmp(row->out->notes[i], column, strlen(column)) == 0) row->out->notes[i] = text;
+}
+
 void measured_row_offload(struct measured_row *row) {
     const int64_t layers = row->run.layers;
     if (row->run.offload_blocks >= 0) {

@@ -127,6 +127,9 @@ const char *measured_encoder_names(const struct measured_context *context);
  * than is usual where nothing is said and the run would not fit otherwise. Both may simulate. */
 void measured_row_offload(struct measured_row *row);
 void measured_row_recompute(struct measured_row *row);
+/* Last, where neither the micro-batch nor how often is accumulated is said and there are no stages:
+ * the most samples, by doubling, with which it fits. */
+void measured_row_micro_batch(struct measured_row *row);
 /* Whether the document as it stands does, or by no more than the band of memory does not. */
 enum measured_fit measured_row_fit(struct measured_row *row);
 /* measured_stages.c. Notes where its pipeline is cut, if the layers do not divide or an

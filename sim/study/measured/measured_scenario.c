@@ -344,6 +344,7 @@ static void make(const struct measured_context *context, const struct measured_r
         out->stack = measured_no_stack();
     measured_row_offload(row);
     measured_row_recompute(row);
+    measured_row_micro_batch(row);
 }
 
 /* The lowest stage of ZeRO by which it fits takes the place of the usual one. Megatron's optimizer

@@ -174,8 +174,52 @@ static void test_sharding(void **state) {
     arena_destroy(arena);
 }
 
+/* Where nothing is said of it and there are no stages, as many samples as fit, and no more. */
+static void test_micro_batch(void **state) {
+    (void)state;
+    static const char batch_header[] =
+        "row_id,source,model,layers,hidden,ffn_hidden,heads,kv_heads,vocab,seq_len,hardware,gpu_"
+        "count,"
+        "pp,zero_stage,micro_batch,grad_accum,global_batch,recompute,stack,outcome,iter_time_s\n";
+#define LLAMA_8B "a,s,LLaMA,32,4096,14336,32,8,128256,4096,h100,8,"
+    enum { MOST = -1 };
+    static const struct {
+        const char *row;
+        int64_t want;
+    } cases[] = {
+        { LLAMA_8B "1,3,,,1024,none,torchtitan,,1\n", MOST },
+        { LLAMA_8B "1,3,,,1024,full,torchtitan,,1\n", MOST },
+        { LLAMA_8B "1,3,2,,1024,none,torchtitan,,1\n", 2 },
+        { LLAMA_8B "1,3,,128,1024,none,torchtitan,,1\n", 1 },
+        { LLAMA_8B "1,3,,,8,none,torchtitan,,1\n", 1 },
+        { LLAMA_8B "1,3,,,24,none,torchtitan,,1\n", 1 },
+        { LLAMA_8B "2,1,,,1024,full,megatron-core,,1\n", 1 },
+        { LLAMA_8B "1,3,,,1024,none,torchtitan,oom,\n", 1 },
+    };
+#undef LLAMA_8B
+    struct measured_context context = shipped_context();
+    struct arena *arena = context.arena;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct measured_scenario m = scenario_of_row(&context, batch_header, cases[i].row);
+        cJSON *micro = cJSON_GetObjectItemCaseSensitive(
+                  cJSON_GetObjectItemCaseSensitive(m.document, "training"), "micro_batch"),
+              *samples = cJSON_GetObjectItemCaseSensitive(micro, "samples");
+        const int64_t got = (int64_t)samples->valuedouble;
+        if (cases[i].want != MOST && got != cases[i].want)
+            fail_msg("%s: got %ld", cases[i].row, (long)got);
+        if (cases[i].want == MOST) {
+            assert_true(m.chosen_to_fit && got > 1 && got < 128 && fits(&m, 0));
+            cJSON_SetNumberValue(samples, (double)(2 * got));
+            assert_false(fits(&m, 0));
+        }
+        cJSON_Delete(m.document);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_blocks),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_micro_batch),
+                                        cmocka_unit_test(test_blocks),
                                         cmocka_unit_test(test_recompute),
                                         cmocka_unit_test(test_sharding) };
     return cmocka_run_group_tests(tests, NULL, NULL);
