@@ -195,6 +195,24 @@ static void not_priced_assumption(struct reader *r) {
             r, arena_format(r->s->arena, "not priced of %s: %s", gpu->name, gpu->not_priced));
 }
 
+/* Megatron's layers are Transformer Engine's, which fuses attention in 16 and 8 bits alone. */
+static void single_attention_assumption(struct reader *r) {
+    const struct scenario *s = r->s;
+    if (!model_computes_in(s->model, PRECISION_FP32) &&
+        !model_computes_in(s->model, PRECISION_TF32))
+        return;
+    if (s->training_fields.attention == TRAINING_NAIVE ||
+        cost_model_gpu(s->cost_model)->peak_flop_per_s[PRECISION_TF32] <= 0)
+        return;
+    const bool megatron = strcmp(s->backend->name, "megatron-lm") == 0;
+    scenario_assume(
+        r, arena_format(s->arena,
+                        "attention in fp32 is PyTorch's fused kernel, each product three in TF32%s",
+                        megatron ? "; Transformer Engine has none and writes its scores "
+                                   "(training.attention naive)"
+                                 : ""));
+}
+
 /* Hidden traffic of data parallelism is not free: NCCL's kernels hold SMs and HBM bandwidth. */
 static void overlap_assumption(struct reader *r) {
     const struct scenario *s = r->s;
@@ -297,6 +315,7 @@ void standing_assumptions(struct reader *r) {
                             scenario_host_copy_bytes_per_s(s) / 1e9));
     pcie_assumption(r);
     not_priced_assumption(r);
+    single_attention_assumption(r);
     if (!s->cluster_fields.nvls && !cost_model_rings_alone(s->cost_model))
         scenario_assume(r, arena_format(s->arena,
                                         "cluster.nvls changes nothing: nodes of %s add nothing up "

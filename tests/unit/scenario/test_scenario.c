@@ -212,13 +212,28 @@ static void test_assumptions(void **state) {
           "selective recomputation has nothing to drop: flash attention keeps no scores "
           "(training.attention)",
           false },
+        { "fused attention in single precision",
+          { "training.precision=tf32" },
+          "attention in fp32 is PyTorch's fused kernel, each product three in TF32; Transformer "
+          "Engine has none and writes its scores (training.attention naive)",
+          true },
+        { "the same by PyTorch's own layers",
+          { "training.precision=fp32", "layout.backend=fsdp", "layout.pp=1" },
+          "attention in fp32 is PyTorch's fused kernel, each product three in TF32",
+          true },
+        { "scores written in single precision",
+          { "training.precision=tf32", "training.attention=naive" },
+          "attention in fp32 is PyTorch's fused kernel...",
+          false },
+        { "16 bits", { NULL }, "attention in fp32 is PyTorch's fused kernel...", false },
         { "tiles dealt to context-parallel ranks",
           { "layout.cp=2" },
           "context-parallel ranks share the encoder's work by whole tiles",
           true },
         { "more ranks than key-value heads",
           { "layout.cp=16", "layout.cp_kind=all-to-all", "layout.tp=1", "layout.pp=1" },
-          "the 8 key-value heads are copied: 16 ranks of tp and of the exchange of heads share them "
+          "the 8 key-value heads are copied: 16 ranks of tp and of the exchange of heads share "
+          "them "
           "(layout.cp_kind)",
           true },
         { "key-value heads for all ranks",
