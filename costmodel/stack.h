@@ -139,9 +139,9 @@ struct stack_block {
     int64_t softmax_multiple;
     bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
-    bool
-        casts_weights; /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not
-                         * gathered them so; else once a step, which is left out */
+    /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not gathered them so;
+     * else once a step, which is left out */
+    bool casts_weights;
     bool compiled; /* pads odd rows of unfused scores; fuses what joins an adapter to its layer */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool remakes_activation; /* the backward makes it anew from what the up matmul wrote */

@@ -431,6 +431,10 @@ bool model_computes_in(const struct model *model, enum precision precision) {
     return false;
 }
 
+bool model_computes_in_single(const struct model *model) {
+    return model_computes_in(model, PRECISION_FP32) || model_computes_in(model, PRECISION_TF32);
+}
+
 int64_t model_parameters(const struct model *model) {
     int64_t count = 0;
     for (int64_t i = 0; i < model->layer_count; i++)

@@ -369,6 +369,7 @@ int64_t module_parameters(const struct model *model, enum module_role role);
 int64_t model_parameters(const struct model *model);
 /* Whether any module's matmuls run in it. */
 bool model_computes_in(const struct model *model, enum precision precision);
+bool model_computes_in_single(const struct model *model); /* fp32 or TF32 */
 /* No encoder of images, no diffusion decoder, and no encoder by itself. */
 bool model_is_text_decoder(const struct model *model);
 /* Adapters stand beside frozen weights in fp32 (struct module, fp32_base). */

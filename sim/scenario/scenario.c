@@ -176,10 +176,7 @@ static void use_precision_aware(struct scenario *s) {
         .exp_avg = (enum state_type)training->exp_avg_dtype,
         .exp_avg_sq = (enum state_type)training->exp_avg_sq_dtype,
         .bf16_gradients = training->main_grads_dtype == STATE_BF16,
-        .precision = model_computes_in(s->model, PRECISION_FP32) ||
-                             model_computes_in(s->model, PRECISION_TF32)
-                         ? PRECISION_FP32
-                         : s->main_precision,
+        .precision = model_computes_in_single(s->model) ? PRECISION_FP32 : s->main_precision,
         .fp32_weights_apart = model_computes_in(s->model, PRECISION_FP8) && scales_itself
     };
     optimizer_use_precision_aware(optimizer, backend, s->stack, &how);

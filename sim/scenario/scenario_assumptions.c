@@ -198,9 +198,7 @@ static void not_priced_assumption(struct reader *r) {
 /* Megatron's layers are Transformer Engine's, which fuses attention in 16 and 8 bits alone. */
 static void single_attention_assumption(struct reader *r) {
     const struct scenario *s = r->s;
-    if (!model_computes_in(s->model, PRECISION_FP32) &&
-        !model_computes_in(s->model, PRECISION_TF32))
-        return;
+    if (!model_computes_in_single(s->model)) return;
     if (s->training_fields.attention == TRAINING_NAIVE ||
         cost_model_gpu(s->cost_model)->peak_flop_per_s[PRECISION_TF32] <= 0)
         return;

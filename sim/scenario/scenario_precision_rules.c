@@ -55,21 +55,17 @@ static const char *narrow_type(const struct scenario_training *training) {
                                                       : NULL;
 }
 
-static bool computes_in_single(const struct model *model) {
-    return model_computes_in(model, PRECISION_FP32) || model_computes_in(model, PRECISION_TF32);
-}
-
 /* Of fp32 modules the optimizer keeps whole weights, of others what bf16 has not: one state holds
  * for all of them. */
 static bool rule_precision_aware_modules(struct reader *r, const cJSON *node) {
     const struct scenario *s = r->s;
     const struct model *model = s->model;
     const struct scenario_training *training = &s->training_fields;
-    const bool bf16 = !model_computes_in(model, PRECISION_FP16) && !computes_in_single(model);
+    const bool bf16 = !model_computes_in(model, PRECISION_FP16) && !model_computes_in_single(model);
     int precisions = 0;
     for (int p = 0; p < PRECISION_COUNT; p++)
         precisions += model_computes_in(model, (enum precision)p);
-    if (precisions > 1 && computes_in_single(model))
+    if (precisions > 1 && model_computes_in_single(model))
         return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.model, "precision")),
                           r->err, NULL,
                           "the precision-aware optimizer takes fp32 modules alone, not beside "

@@ -40,13 +40,11 @@ static bool fits_with(const struct measured_row *row, int64_t blocks) {
     return fit_of(row, false) != FIT_NO;
 }
 
-/* In the place of the note of what is usual. */
-static void note_recompute(struct measured_row *row) {
-    static const char column[] = "recompute: ";
-    const char *text = arena_format(row->context->arena, "%s%s, because it would not fit with less",
-                                    column, row->recompute);
+/* In the place of the note of what is usual, which begins alike. */
+static void note_chosen(struct measured_row *row, const char *column, const char *text) {
     for (int64_t i = 0; i < row->note_count; i++)
         if (strncmp(row->out->notes[i], column, strlen(column)) == 0) row->out->notes[i] = text;
+    row->out->chosen_to_fit = true;
 }
 
 static void set_recompute(struct measured_row *row, const char *kind) {
@@ -75,8 +73,10 @@ void measured_row_recompute(struct measured_row *row) {
     for (size_t i = none ? 0 : 1; i < sizeof more / sizeof more[0]; i++) {
         set_recompute(row, more[i]);
         if (measured_row_fit(row) == FIT_NO) continue;
-        note_recompute(row);
-        row->out->chosen_to_fit = true;
+        note_chosen(row, "recompute: ",
+                    arena_format(row->context->arena,
+                                 "recompute: %s, because it would not fit with less",
+                                 row->recompute));
         return;
     }
     set_recompute(row, usual);
@@ -106,12 +106,10 @@ void measured_row_micro_batch(struct measured_row *row) {
     set_micro_batch(row, most);
     if (most == least) return;
     row->fit = FIT_NOT_ASKED;
-    row->out->chosen_to_fit = true;
-    static const char column[] = "micro_batch: ";
-    const char *text = arena_format(
-        row->context->arena, "%s%ld, the most by doubling with which it fits", column, (long)most);
-    for (int64_t i = 0; i < row->note_count; i++)
-        if (strncmp(row->out->notes[i], column, strlen(column)) == 0) row->out->notes[i] = text;
+    note_chosen(row, "micro_batch: ",
+                arena_format(row->context->arena,
+                             "micro_batch: %ld, the most by doubling with which it fits",
+                             (long)most));
 }
 
 void measured_row_offload(struct measured_row *row) {

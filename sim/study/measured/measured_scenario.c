@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "costmodel/step_band.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
 
@@ -100,10 +101,16 @@ enum { BRIDGED_CARDS = 4 };
 
 /* "4-WAY NVLINK BRIDGES", "bridges of four". */
 static bool says_bridges_of_four(const char *text) {
-    static const char *const ways[] = { "4-way", "four-way", "of four", "of 4" };
-    if (strcasestr(text, "bridge") == NULL) return false;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-        if (strcasestr(text, ways[i]) != NULL) return true;
+    static const char *const bridges[] = { "bridge", "bridges", NULL };
+    static const char *const ways[][3] = {
+        { "4", "way", NULL }, { "four", "way", NULL }, { "of", "4", NULL }, { "of", "four", NULL }
+    };
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count && clause_mentions(&clause, bridges); i++)
+            for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++)
+                if (clause_starts(&clause, i, ways[k]) && !clause_denied_before(&clause, i))
+                    return true;
     return false;
 }
 
@@ -263,20 +270,21 @@ static enum validation_skip skip_encoder(struct measured_row *row) {
                                          found, measured_encoder_names(row->context)));
 }
 
-/* Of what runs in 16 bits from Ampere on: whatever the notes say of other kernels. */
-static const char *where_it_runs(const char *kernel, bool only_flash) {
-    return only_flash && strcmp(kernel, "cudnn") == 0 ? "flash" : kernel;
+/* Kernels with a name run in 16 bits from Ampere on: elsewhere the notes speak of others, or mean
+ * the one that there is. */
+static const char *where_it_runs(const char *kernel, bool named_ones) {
+    return named_ones || kernel[0] == '\0' || strcmp(kernel, "naive") == 0 ? kernel : "flash";
 }
 
 static void choose_attention(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool single = strcmp(r->precision, "fp32") == 0 || strcmp(r->precision, "tf32") == 0;
-    const bool only_flash = single || measured_text_says(r->hardware, "v100");
-    const char *noted = where_it_runs(measured_says_attention(r->notes), only_flash);
-    const char *named = where_it_runs(measured_says_attention(r->stack), only_flash);
+    const bool named_ones = !single && !measured_text_says(r->hardware, "v100");
+    const char *noted = where_it_runs(measured_says_attention(r->notes), named_ones);
+    const char *named = where_it_runs(measured_says_attention(r->stack), named_ones);
     row->attention = r->attention;
     const bool finer = strcmp(noted, "flash-2") == 0 || strcmp(noted, "cudnn") == 0;
-    if (strcmp(r->attention, "flash") == 0 && finer && !single) {
+    if (strcmp(r->attention, "flash") == 0 && finer) {
         row->attention = noted;
         measured_row_note(row, "attention: %s, as its notes say", noted);
     }

@@ -124,6 +124,9 @@ static void test_bridges(void **state) {
         { "NVIDIA H200 NVL", "4-WAY NVLINK BRIDGES", "h200-141g-nvl-bridge4", 4 },
         { "h200-141g-nvl", "two bridges of four", "h200-141g-nvl-bridge4", 4 },
         { "h200-141g-nvl", "NVLink bridges of two", "h200-141g-nvl", 8 },
+        { "h200-141g-nvl", "no 4-way bridges", "h200-141g-nvl", 8 },
+        { "h200-141g-nvl", "bridges; one of 48 nodes", "h200-141g-nvl", 8 },
+        { "h200-141g-nvl", "4 NVLink bridges", "h200-141g-nvl", 8 },
         { "h200-141g-nvl", "", "h200-141g-nvl", 8 },
         { "h200-141g-sxm", "4-way bridges", "h200-141g-sxm", 8 },
     };
