@@ -30,9 +30,8 @@
  * stack was read from, whatever their kind; of text models, for those of others are too few.
  *
  * A quantile is the wider of two: over the rows, and with each source counted once, because a run
- * to come may be of a source like any of these, whichever has the most rows. Of stacks without
- * their factors it is over the rows alone: by sources that band would be wider than a reader can
- * use (docs/MODEL.md, section 9). So it is of classes of text of fewer than SOURCES_MIN sources.
+ * to come may be of a source like any of these, whichever has the most rows. Of classes of text of
+ * fewer than SOURCES_MIN sources it is over the rows alone.
  *
  * The coverage that is reported takes, for each row, the width from the rows of other sources
  * alone.
@@ -144,8 +143,8 @@ static int64_t source_count(const struct class *c) {
 /* Four fifths of a few sources are one source's residual or another's. */
 static struct class make_class(const struct validation *v, enum band_class what,
                                const double *factors, const struct validation *named) {
-    struct class c = { v, what, factors, named, what == BAND_RELATIVE };
-    if (!of_images(what) && source_count(&c) < SOURCES_MIN) c.rows_alone = true;
+    struct class c = { v, what, factors, named, false };
+    c.rows_alone = !of_images(what) && source_count(&c) < SOURCES_MIN;
     return c;
 }
 

@@ -118,7 +118,7 @@ static void test_kernel_not_known(void **state) {
 }
 
 /* Two others of one row each beside four good rows: 5 of 6 rows are 0.05 at most. Of so few sources
- * rows count alone, and so they do of stacks without their factors. */
+ * rows count alone. */
 static void test_few_sources(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -157,16 +157,18 @@ static void test_sources_count_once(void **state) {
             far[i] = i < of_first ? 1.01 : i < ROWS - 3 ? 1.05 : 1.08;
         }
         struct validation v = make(arena, far, 1, true, true),
-                          no_factors = make(arena, near, 1, true, false),
+                          no_factors = make(arena, far, 1, true, false),
                           no_name = make(arena, near, 1, false, false);
         for (int i = 0; i < ROWS; i++) {
             v.rows[i].calibrated_on = false;
-            v.runs.rows[i].source =
+            v.runs.rows[i].source = no_factors.runs.rows[i].source =
                 i < of_first ? "the first" : arena_format(arena, "source %d", i);
         }
         struct bands_report report;
         cJSON *bands = validation_bands(&v, &no_factors, &no_name, &report);
-        assert_true(fabs(number(bands, "calibrated_inside") - (names < 10 ? 0.05 : 0.08)) < 1e-9);
+        const double want = names < 10 ? 0.05 : 0.08;
+        assert_true(fabs(number(bands, "calibrated_inside") - want) < 1e-9);
+        assert_true(fabs(number(bands, "relative_inside") - want) < 1e-9);
         cJSON_Delete(bands);
         arena_destroy(arena);
     }
