@@ -211,6 +211,10 @@ const char *const reduce_type_names[] = { "usual", "fp32", "bf16", NULL };
 static_assert(sizeof reduce_type_names / sizeof reduce_type_names[0] == REDUCE_TYPE_COUNT + 1,
               "one name for each way");
 
+const char *const gradient_sync_names[] = { "usual", "each", "last", NULL };
+static_assert(sizeof gradient_sync_names / sizeof gradient_sync_names[0] == GRADIENT_SYNC_COUNT + 1,
+              "one name for each way");
+
 /* Megatron-LM's buffers of gradients are of the type that they are reduced in
  * (distributed_data_parallel.py, grad_reduce_in_fp32), and its optimizer copies those of bf16 to
  * fp32 first (distrib_optimizer.py): 6 bytes a parameter moved, 4 held. A stack whose own are bf16

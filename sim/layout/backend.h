@@ -80,6 +80,15 @@ extern const char *const reduce_type_names[]; /* in order, NULL at the end */
 /* bf16: of training in bf16, fp8 or fp4. Before optimizer_use_precision_aware. */
 void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stack *stack,
                        enum reduce_type type);
+/* When sharded gradients are reduced, of micro-batches that accumulate: behind the backward of each,
+ * or once a step, whole until then (PyTorch's no_sync); usual: as the stack has it. */
+enum gradient_sync {
+    GRADIENT_SYNC_USUAL,
+    GRADIENT_SYNC_EACH,
+    GRADIENT_SYNC_LAST,
+    GRADIENT_SYNC_COUNT
+};
+extern const char *const gradient_sync_names[]; /* in order, NULL at the end */
 struct precision_aware {
     enum state_type exp_avg, exp_avg_sq;
     bool bf16_gradients;

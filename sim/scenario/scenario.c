@@ -356,8 +356,8 @@ static bool read_all(struct reader *r) {
         !rule_reduce_dtype(r) || !rule_attention(r))
         return false;
     use_reduce_dtype(s);
-    if (!rule_layout(r) || !rule_model(r) || !rule_lora(r) || !rule_batch(r) ||
-        !rule_iterations(r) || !rule_what_if(r))
+    if (!rule_layout(r) || !rule_gradient_sync(r) || !rule_model(r) || !rule_lora(r) ||
+        !rule_batch(r) || !rule_iterations(r) || !rule_what_if(r))
         return false;
     use_precision_aware(s);
     if (!scenario_read_joint(r)) return false;

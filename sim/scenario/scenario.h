@@ -85,6 +85,7 @@ struct scenario_training {
     bool precision_aware_optimizer;
     int exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype; /* enum state_type */
     int reduce_dtype;                                      /* enum reduce_type */
+    int gradient_sync;                                     /* enum gradient_sync */
     int attention;                                         /* enum training_attention */
     double hidden_dropout, attention_dropout; /* probabilities; NaN: as the model's file says */
     int deterministic;                        /* enum determinism */

@@ -228,6 +228,20 @@ static void overlap_assumption(struct reader *r) {
                                     s->stack->name));
 }
 
+/* It takes memory that many do not expect. */
+static void gradient_sync_assumption(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct layout *l = &s->layout;
+    if (!s->backend->step.reduces_once || s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL ||
+        l->zero_stage < 2 || l->zero_group == 1 || s->micro_batches_per_rank == 1)
+        return;
+    scenario_assume(r, arena_format(s->arena,
+                                    "gradients stay whole from micro-batch to micro-batch and are "
+                                    "reduced once a step (no_sync, as stack %s does); "
+                                    "training.gradient_sync each keeps them sharded",
+                                    s->stack->name));
+}
+
 /* How a sequence is shared, where nobody said. */
 static void context_assumption(struct reader *r) {
     struct scenario *s = r->s;
@@ -303,6 +317,7 @@ void standing_assumptions(struct reader *r) {
         scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
                            "(layout.overlap_gradient_reduce)");
     overlap_assumption(r);
+    gradient_sync_assumption(r);
     if (s->training_fields.offload_blocks > 0)
         scenario_assume(
             r, arena_format(s->arena,

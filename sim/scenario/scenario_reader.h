@@ -74,6 +74,7 @@ bool rule_precision_aware(struct reader *r);
 bool rule_reduce_dtype(struct reader *r);
 bool rule_attention(struct reader *r);
 bool rule_layout(struct reader *r);
+bool rule_gradient_sync(struct reader *r);
 bool rule_model(struct reader *r);
 bool rule_batch(struct reader *r);
 bool rule_sequence_groups(struct reader *r);

@@ -24,6 +24,37 @@ static void gather_once(struct reader *r) {
                        "reduces gradients in the last backward alone, as ZeRO-1 with both hidden");
 }
 
+/* Of FSDP without a pipeline; beside one gather_once() has decided. */
+static void sync_gradients(struct scenario *s, bool last) {
+    struct backend *backend = arena_new(s->arena, struct backend);
+    *backend = *s->backend;
+    backend->step.reduces_once = last;
+    s->backend = backend;
+}
+
+bool rule_gradient_sync(struct reader *r) {
+    struct scenario *s = r->s;
+    const int sync = s->training_fields.gradient_sync;
+    const cJSON *node = scenario_member(r->top.training, "gradient_sync");
+    r->rule = "gradient-sync";
+    if (sync == GRADIENT_SYNC_USUAL) return true;
+    if (strcmp(s->backend->name, "fsdp") != 0 || s->layout_fields.zero_stage < 2)
+        return json_error(s->json,
+                          SUSPECT(r, node, scenario_member(r->top.layout, "backend"),
+                                  scenario_member(r->top.layout, "zero_stage")),
+                          r->err, "\"usual\", what backend and stack do",
+                          "FSDP as ZeRO-2 or 3 can choose when gradients are reduced, not %s with "
+                          "ZeRO-%ld",
+                          s->backend->name, (long)s->layout_fields.zero_stage);
+    if (s->layout_fields.pp == 1)
+        sync_gradients(s, sync == GRADIENT_SYNC_LAST);
+    else if (sync == GRADIENT_SYNC_EACH)
+        return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.layout, "pp")), r->err,
+                          NULL,
+                          "beside a pipeline FSDP reduces gradients in the last backward alone");
+    return true;
+}
+
 bool rule_layout(struct reader *r) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;

@@ -128,12 +128,14 @@ static bool is_of_another_precision(const struct scenario *s, const char *cause)
     return false;
 }
 
-/* "gradient_reduce_bytes" where the scenario says in what gradients are reduced. */
+/* "gradient_reduce_bytes" where the scenario says in what gradients are reduced, and when. */
 static bool is_replaced(const struct scenario *s, const char *cause) {
     static const char *const causes[] = { "gradient_reduce_bytes", "fp16_gradient_reduce_bytes",
                                           "reduce_copy_bytes" },
                              *const held[] = { "gradient_bytes", "fp8_gradient_bytes",
                                                "fp16_gradient_bytes", "accumulate_bytes_moved" };
+    if (strcmp(cause, "reduces_once") == 0)
+        return s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL;
     if (s->training_fields.reduce_dtype == REDUCE_USUAL) return false;
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
         if (strcmp(cause, causes[i]) == 0) return true;

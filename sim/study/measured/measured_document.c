@@ -551,6 +551,16 @@ static void add_reduce_dtype(cJSON *training, struct measured_row *row, const ch
     cJSON_AddStringToObject(training, "reduce_dtype", type);
 }
 
+/* By the notes, of FSDP, which can choose. */
+static void add_gradient_sync(cJSON *training, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *sync = measured_gradient_sync(r->notes);
+    if (sync == NULL || strcmp(row->backend, "fsdp") != 0 || row->zero_stage < 2 || row->pp > 1)
+        return;
+    measured_row_note(row, "gradient_sync: %s, as its notes say", sync);
+    cJSON_AddStringToObject(training, "gradient_sync", sync);
+}
+
 static void add_training(cJSON *root, struct measured_row *row) {
     const char *precision = row->run.precision;
     if (precision[0] == '\0') {
@@ -578,6 +588,7 @@ static void add_training(cJSON *root, struct measured_row *row) {
     add_fp8_recipe(training, row);
     add_precision_aware(training, row);
     add_reduce_dtype(training, row, precision);
+    add_gradient_sync(training, row);
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
         cJSON_AddStringToObject(policy, "schedule", "gpipe");

@@ -200,3 +200,42 @@ enum measured_tie measured_says_tie(const char *text) {
         }
     return TIE_UNSAID;
 }
+
+/* "gradients reduced in bf16 every micro-batch", "each reducing its gradients" of micro-batches. */
+static bool reduces_each(const struct clause *clause) {
+    static const char *const gradients[] = { "gradients", "gradient", "grads", NULL };
+    static const char *const reduced[] = { "reduced", "reduce", "reduces", "synchronized", NULL };
+    static const char *const every[] = { "every", "each", NULL };
+    bool said = clause_mentions(clause, gradients) && clause_mentions(clause, reduced);
+    for (int i = 0; said && i < clause->count; i++)
+        if (clause_is_one_of(clause->tokens[i], every) &&
+            strncmp(clause_token(clause, i + 1), "micro", 5) == 0)
+            return !clause_denied_before(clause, i);
+    return false;
+}
+
+/* At "no_sync" or "sync_each_batch"; "no" of the first denies nothing. */
+static const char *sync_option_at(const struct clause *clause, int i) {
+    static const char *const no_sync[] = { "no", "sync", NULL }, *const each[] = { "sync", "each",
+                                                                                   "batch", NULL };
+    static const char *const denials[] = { "no", "not", "without", "never", NULL };
+    const bool denied = i > 0 && clause_is_one_of(clause->tokens[i - 1], denials);
+    if (clause_starts(clause, i, no_sync)) return denied ? "each" : "last";
+    if (!clause_starts(clause, i, each) || denied) return NULL;
+    return clause_set_to_nothing(clause, i + 2) ? "last" : "each";
+}
+
+const char *measured_gradient_sync(const char *text) {
+    const char *found = NULL;
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        if (clause_is_unclear(&clause)) continue;
+        const char *said = reduces_each(&clause) ? "each" : NULL;
+        for (int i = 0; i < clause.count && said == NULL; i++)
+            said = sync_option_at(&clause, i);
+        if (said == NULL) continue;
+        if (found != NULL && strcmp(found, said) != 0) return NULL;
+        found = said;
+    }
+    return found;
+}

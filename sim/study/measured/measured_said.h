@@ -19,6 +19,9 @@ bool measured_says_offload(const char *text);
 /* The type that gradients are reduced in over data-parallel ranks: "fp32", "bf16"; "" where the
  * text does not say, NULL where it says both. */
 const char *measured_reduce_type(const char *text);
+/* When FSDP reduces gradients that accumulate, as training.gradient_sync has it: "each", "last"
+ * ("under no_sync") or NULL where nothing or both are said. */
+const char *measured_gradient_sync(const char *text);
 
 /* The format's word for the attention kernel that it names ("FlashAttention-2" flash-2, "unfused
  * attention" naive), and for what it says is run again ("gradient checkpointing" full,

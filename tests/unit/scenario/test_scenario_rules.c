@@ -307,6 +307,10 @@ static void test_rules_in_the_file(void **state) {
           "6:94: error: /training/reduce_dtype: main_grads_dtype bf16 goes with gradients that are "
           "reduced in bf16",
           NULL },
+        { "gradient_sync: not of FSDP", TRAINING, "\"training\": { \"gradient_sync\": \"each\" }",
+          "6:32: error: /training/gradient_sync: FSDP as ZeRO-2 or 3 can choose when gradients are "
+          "reduced, not megatron-lm with ZeRO-1",
+          "\"usual\", what backend and stack do" },
         { "exp_avg_dtype: not precision-aware", TRAINING,
           "\"training\": { \"exp_avg_dtype\": \"bf16\" }",
           "6:32: error: /training/exp_avg_dtype: exp_avg_dtype needs precision_aware_optimizer to "

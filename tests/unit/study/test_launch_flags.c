@@ -311,7 +311,10 @@ static const struct field_case field_cases[] = {
     { "layout.vpp", { NULL }, { "layout.vpp=2" }, NULL },
     { "layout.cp", { NULL }, { "layout.cp=2" }, NULL },
     { "layout.cp_kind", { "layout.cp=2" }, { "layout.cp_kind=all-to-all" }, NULL },
-    { "layout.cp_heads", { "layout.cp=4", "layout.tp=1", "layout.pp=1" }, { "layout.cp_heads=2" }, NULL },
+    { "layout.cp_heads",
+      { "layout.cp=4", "layout.tp=1", "layout.pp=1" },
+      { "layout.cp_heads=2" },
+      NULL },
     { "layout.cp_balanced", { "layout.cp=2" }, { "layout.cp_balanced=false" }, NULL },
     { "layout.dp", { NULL }, { "layout.dp=4", "cluster.gpu_count=16" }, NULL },
     { "layout.zero_stage", { NULL }, { "layout.zero_stage=0" }, NULL },
@@ -364,6 +367,10 @@ static const struct field_case field_cases[] = {
       { "training.main_grads_dtype=bf16" },
       NULL },
     { "training.reduce_dtype", { NULL }, { "training.reduce_dtype=bf16" }, NULL },
+    { "training.gradient_sync",
+      { NULL },
+      { NULL },
+      "of backend fsdp alone, which no flags launch" },
     { "training.epochs", { NULL }, { NULL }, "a step is the same; it counts for days and money" },
 };
 enum { FIELD_CASES = sizeof field_cases / sizeof field_cases[0] };

@@ -226,6 +226,32 @@ static void test_balance(void **state) {
             fail_msg("\"%s\": %d", cases[i].text, (int)measured_says_balance(cases[i].text));
 }
 
+static void test_gradient_sync(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: nothing, or both */
+    } cases[] = {
+        { "gradients reduced in bf16 every micro-batch", "each" },
+        { "gradients are reduced each micro-batch", "each" },
+        { "gradients not reduced every micro-batch", NULL },
+        { "gradients accumulated every micro-batch", NULL },
+        { "no_sync while accumulating", "last" },
+        { "FSDP2 under no_sync", "last" },
+        { "each reducing its gradients (no no_sync)", "each" },
+        { "without no_sync", "each" },
+        { "sync_each_batch: true", "each" },
+        { "sync_each_batch=False", "last" },
+        { "no_sync in stage 1, sync_each_batch in stage 2", NULL },
+        { "", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = measured_gradient_sync(cases[i].text);
+        if ((got == NULL) != (cases[i].want == NULL) ||
+            (got != NULL && strcmp(got, cases[i].want) != 0))
+            fail_msg("\"%s\": %s", cases[i].text, got == NULL ? "nothing" : got);
+    }
+}
+
 static void test_reduce_type(void **state) {
     (void)state;
     static const struct {
@@ -637,11 +663,12 @@ int main(void) {
         cmocka_unit_test(test_offload),       cmocka_unit_test(test_unstated),
         cmocka_unit_test(test_long_unstated), cmocka_unit_test(test_context),
         cmocka_unit_test(test_balance),       cmocka_unit_test(test_reduce_type),
-        cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_tf32),          cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_zero_stage),    cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_bf16_weights),  cmocka_unit_test(test_fp32_weights),
-        cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_gradient_sync), cmocka_unit_test(test_tie),
+        cmocka_unit_test(test_recompute),     cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_zero_stage),
+        cmocka_unit_test(test_kernels),       cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_fp32_weights),  cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
