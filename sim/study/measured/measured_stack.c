@@ -236,7 +236,8 @@ static bool tells(const struct measured_row *row, const char *words) {
     if (strncmp(words, model, strlen(model)) == 0)
         return measured_text_says(r->model, words + strlen(model));
     return measured_text_says(r->model, words) || measured_text_says(r->source, words) ||
-           measured_text_says(r->precision, words) || measured_text_says(r->notes, words);
+           measured_text_says(r->stack, words) || measured_text_says(r->precision, words) ||
+           measured_text_says(r->notes, words);
 }
 
 static bool refines(const struct measured_row *row, const struct stack *stack,
