@@ -239,6 +239,32 @@ void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stac
     b->gradient_reduce_bytes = bytes;
 }
 
+const char *const adamw_kernels_names[] = { "usual", "fused", "foreach", NULL };
+static_assert(sizeof adamw_kernels_names / sizeof adamw_kernels_names[0] == ADAMW_KERNELS_COUNT + 1,
+              "one name for each way");
+
+/* torch/optim/adamw.py: fused reads weight, gradient and moments and writes weight and moments (28
+ * bytes, 2 more of a copy in bf16); _multi_tensor_adamw moves 80 in kernels for the decay, both
+ * moments, the root, its corrections and the update, and holds the root of all second moments. Of
+ * weights, gradients and moments in bf16 half. */
+void optimizer_use_adamw_kernels(struct optimizer *o, struct backend *b, const struct stack *stack,
+                                 enum adamw_kernels kernels) {
+    static const struct {
+        double fused_bytes, foreach_bytes, root_bytes;
+    } full = { 30, 80, 4 }, half = { 14, 40, 2 };
+    const double traffic = stack != NULL ? stack->optimizer_traffic : 1;
+    const double moved = o->update_bytes_moved * traffic;
+    const bool is_half = o->state_bytes < 8;
+    const double fused = is_half ? half.fused_bytes : full.fused_bytes,
+                 foreach = is_half ? half.foreach_bytes : full.foreach_bytes;
+    /* Neither with its clipping comes near the other. */
+    const bool is_foreach = moved > (fused + foreach) / 2;
+    if (kernels == ADAMW_USUAL || is_foreach == (kernels == ADAMW_FOREACH)) return;
+    o->update_bytes_moved =
+        (is_foreach ? moved - foreach + fused : moved - fused + foreach) / traffic;
+    b->step.update_bytes = is_foreach ? 0 : is_half ? half.root_bytes : full.root_bytes;
+}
+
 /* NVIDIA/Megatron-LM megatron/core/optimizer: optimizer_config.py, distrib_optimizer.py. The update
  * reads gradients where they were reduced and writes the model's bf16 weights by itself; their
  * other 16 bits stand for the fp32 copy (store_param_remainders). With fp8 recipes other than

@@ -89,6 +89,12 @@ enum gradient_sync {
     GRADIENT_SYNC_COUNT
 };
 extern const char *const gradient_sync_names[]; /* in order, NULL at the end */
+/* How torch.optim.AdamW runs: one kernel for all tensors (fused) or one an operation (foreach). */
+enum adamw_kernels { ADAMW_USUAL, ADAMW_FUSED, ADAMW_FOREACH, ADAMW_KERNELS_COUNT };
+extern const char *const adamw_kernels_names[]; /* in order, NULL at the end */
+/* After the stack's own figures; what a stack moves besides (its norm and clipping) stays. */
+void optimizer_use_adamw_kernels(struct optimizer *optimizer, struct backend *backend,
+                                 const struct stack *stack, enum adamw_kernels kernels);
 struct precision_aware {
     enum state_type exp_avg, exp_avg_sq;
     bool bf16_gradients;

@@ -163,6 +163,15 @@ static void use_reduce_dtype(struct scenario *s) {
                       (enum reduce_type)s->training_fields.reduce_dtype);
 }
 
+static void use_adamw_kernels(struct scenario *s) {
+    if (s->training_fields.adamw_kernels == ADAMW_USUAL) return;
+    struct backend *backend;
+    struct optimizer *optimizer;
+    own_backend_and_optimizer(s, &backend, &optimizer);
+    optimizer_use_adamw_kernels(optimizer, backend, s->stack,
+                                (enum adamw_kernels)s->training_fields.adamw_kernels);
+}
+
 /* After the precisions of the modules are known. */
 static void use_precision_aware(struct scenario *s) {
     const struct scenario_training *training = &s->training_fields;
@@ -353,9 +362,10 @@ static bool read_all(struct reader *r) {
 
     if (!read_files(r) || !scenario_apply_model(r)) return false;
     if (!rule_precision(r) || !rule_fp8_recipe(r) || !rule_precision_aware(r) ||
-        !rule_reduce_dtype(r) || !rule_attention(r))
+        !rule_reduce_dtype(r) || !rule_adamw_kernels(r) || !rule_attention(r))
         return false;
     use_reduce_dtype(s);
+    use_adamw_kernels(s);
     if (!rule_layout(r) || !rule_gradient_sync(r) || !rule_model(r) || !rule_lora(r) ||
         !rule_batch(r) || !rule_iterations(r) || !rule_what_if(r))
         return false;

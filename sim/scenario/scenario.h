@@ -86,6 +86,7 @@ struct scenario_training {
     int exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype; /* enum state_type */
     int reduce_dtype;                                      /* enum reduce_type */
     int gradient_sync;                                     /* enum gradient_sync */
+    int adamw_kernels;                                     /* enum adamw_kernels */
     int attention;                                         /* enum training_attention */
     double hidden_dropout, attention_dropout; /* probabilities; NaN: as the model's file says */
     int deterministic;                        /* enum determinism */

@@ -254,6 +254,10 @@ static const struct field training_fields[] = {
       NULL },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
       "decides optimizer state and update time", optimizer_names },
+    { "adamw_kernels", FIELD_CHOICE, AT(adamw_kernels), 0, 0, "\"usual\"", "",
+      "of PyTorch's AdamW (backend fsdp): one kernel for all tensors (fused=True) or one for each "
+      "operation (foreach=True, PyTorch's default); usual: as the stack has it",
+      adamw_kernels_names },
     { "precision_aware_optimizer", FIELD_BOOL, AT(precision_aware_optimizer), 0, 0, "false", "",
       "adamw of Megatron-core that keeps 16 bits of each fp32 weight beside the bf16 one and reads "
       "gradients where they were reduced (--use-precision-aware-optimizer)",

@@ -125,6 +125,25 @@ bool rule_reduce_dtype(struct reader *r) {
     return true;
 }
 
+bool rule_adamw_kernels(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct scenario_training *training = &s->training_fields;
+    const cJSON *node = scenario_member(r->top.training, "adamw_kernels");
+    r->rule = "adamw-kernels";
+    if (training->adamw_kernels == ADAMW_USUAL) return true;
+    if (strcmp(optimizer_names[training->optimizer], "adamw") != 0)
+        return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.training, "optimizer")),
+                          r->err, NULL, "adamw_kernels are of optimizer adamw, not of %s",
+                          optimizer_names[training->optimizer]);
+    if (strcmp(s->backend->name, "fsdp") != 0)
+        return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.layout, "backend")),
+                          r->err,
+                          "\"usual\": Megatron-LM and DeepSpeed bring fused updates of their own",
+                          "adamw_kernels are of PyTorch's AdamW, which backend fsdp runs, not %s",
+                          s->backend->name);
+    return true;
+}
+
 /* FlashAttention-3 has kernels for Hopper alone, the second and cuDNN for Ampere and later. */
 bool rule_attention(struct reader *r) {
     struct scenario *s = r->s;

@@ -72,6 +72,7 @@ bool rule_precision(struct reader *r);
 bool rule_fp8_recipe(struct reader *r);
 bool rule_precision_aware(struct reader *r);
 bool rule_reduce_dtype(struct reader *r);
+bool rule_adamw_kernels(struct reader *r);
 bool rule_attention(struct reader *r);
 bool rule_layout(struct reader *r);
 bool rule_gradient_sync(struct reader *r);

@@ -561,6 +561,19 @@ static void add_gradient_sync(cJSON *training, struct measured_row *row) {
     cJSON_AddStringToObject(training, "gradient_sync", sync);
 }
 
+/* By the stack's name or the notes, of PyTorch's. */
+static void add_adamw_kernels(cJSON *training, struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const char *kernels = measured_adamw_kernels(r->stack), *by = "stack says";
+    if (kernels == NULL) {
+        kernels = measured_adamw_kernels(r->notes);
+        by = "notes say";
+    }
+    if (kernels == NULL || strcmp(row->backend, "fsdp") != 0) return;
+    measured_row_note(row, "adamw_kernels: %s, as its %s", kernels, by);
+    cJSON_AddStringToObject(training, "adamw_kernels", kernels);
+}
+
 static void add_training(cJSON *root, struct measured_row *row) {
     const char *precision = row->run.precision;
     if (precision[0] == '\0') {
@@ -589,6 +602,7 @@ static void add_training(cJSON *root, struct measured_row *row) {
     add_precision_aware(training, row);
     add_reduce_dtype(training, row, precision);
     add_gradient_sync(training, row);
+    add_adamw_kernels(training, row);
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
         cJSON_AddStringToObject(policy, "schedule", "gpipe");

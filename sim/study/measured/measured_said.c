@@ -239,3 +239,41 @@ const char *measured_gradient_sync(const char *text) {
     }
     return found;
 }
+
+/* At an "adamw" the word beside it, or behind "torch" or "for". */
+static const char *adamw_at(const struct clause *clause, int i) {
+    static const char *const adam[] = { "adamw", "adam", NULL };
+    static const char *const denials[] = { "not", "no", "non", "without", NULL };
+    static const char *const each[] = { "for", "each", NULL };
+    if (!clause_is_one_of(clause->tokens[i], adam)) return NULL;
+    const char *before = i > 0 ? clause->tokens[i - 1] : "";
+    if (strcmp(before, "fused") == 0)
+        return i > 1 && clause_is_one_of(clause->tokens[i - 2], denials) ? "foreach" : "fused";
+    if (strcmp(before, "foreach") == 0 || clause_starts(clause, i + 1, each)) return "foreach";
+    int k = i + 1;
+    while (strcmp(clause_token(clause, k), "torch") == 0 ||
+           strcmp(clause_token(clause, k), "with") == 0)
+        k++;
+    if (clause_is_one_of(clause_token(clause, k), denials))
+        return strcmp(clause_token(clause, k + 1), "fused") == 0 ? "foreach" : NULL;
+    if (strcmp(clause_token(clause, k), "foreach") == 0) return "foreach";
+    if (strcmp(clause_token(clause, k), "fused") != 0 ||
+        strcmp(clause_token(clause, k + 1), "or") == 0)
+        return NULL;
+    return clause_set_to_nothing(clause, k) ? "foreach" : "fused";
+}
+
+const char *measured_adamw_kernels(const char *text) {
+    const char *found = NULL;
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        const bool unclear = clause_is_unclear(&clause);
+        for (int i = 0; i < clause.count && !unclear; i++) {
+            const char *said = adamw_at(&clause, i);
+            if (said == NULL) continue;
+            if (found != NULL && strcmp(found, said) != 0) return NULL;
+            found = said;
+        }
+    }
+    return found;
+}

@@ -23,6 +23,10 @@ const char *measured_reduce_type(const char *text);
  * ("under no_sync") or NULL where nothing or both are said. */
 const char *measured_gradient_sync(const char *text);
 
+/* How PyTorch's AdamW ran, as training.adamw_kernels has it: "fused" ("AdamW fused", "fused=True"),
+ * "foreach" ("AdamW not fused") or NULL where nothing or both are said. */
+const char *measured_adamw_kernels(const char *text);
+
 /* The format's word for the attention kernel that it names ("FlashAttention-2" flash-2, "unfused
  * attention" naive), and for what it says is run again ("gradient checkpointing" full,
  * "recompute-activations" selective, "nothing recomputed" none); "" where it says neither, or two. */

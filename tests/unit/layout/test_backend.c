@@ -172,6 +172,33 @@ static void test_precision_aware(void **state) {
     }
 }
 
+/* What PyTorch's two ways move apart changes, a stack's norm and clipping stay; of states in bf16 it
+ * is about half. */
+static void test_adamw_kernels(void **state) {
+    (void)state;
+    static const struct {
+        double state_bytes, traffic, held;
+        enum adamw_kernels kernels;
+        double want_moved, want_held;
+    } cases[] = {
+        { 12, 1.4, 0, ADAMW_USUAL, 42, 0 },     { 12, 1.4, 0, ADAMW_FUSED, 42, 0 },
+        { 12, 1.4, 0, ADAMW_FOREACH, 92, 4 },   { 12, 3.1, 4, ADAMW_FUSED, 43, 0 },
+        { 12, 3.1, 4, ADAMW_FOREACH, 93, 4 },   { 4, 1.55, 2, ADAMW_FUSED, 20.5, 0 },
+        { 4, 1.55, 2, ADAMW_FOREACH, 46.5, 2 }, { 4, 0.67, 0, ADAMW_FOREACH, 46.1, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct stack stack = { .optimizer_traffic = cases[i].traffic };
+        struct backend b = *backend_named("fsdp");
+        struct optimizer o = *optimizer_at(0);
+        o.state_bytes = cases[i].state_bytes;
+        b.step.update_bytes = cases[i].held;
+        optimizer_use_adamw_kernels(&o, &b, &stack, cases[i].kernels);
+        const double moved = o.update_bytes_moved * stack.optimizer_traffic;
+        if (fabs(moved - cases[i].want_moved) > 1e-9 || b.step.update_bytes != cases[i].want_held)
+            fail_msg("case %zu: moved %g, held %g", i, moved, b.step.update_bytes);
+    }
+}
+
 /* A stack adds to what its backend does with sends, and takes nothing away. */
 static void test_sends_of_a_stack(void **state) {
     (void)state;
@@ -317,6 +344,7 @@ int main(void) {
         cmocka_unit_test(test_fp16_pipeline),
         cmocka_unit_test(test_fp32_accumulation),
         cmocka_unit_test(test_precision_aware),
+        cmocka_unit_test(test_adamw_kernels),
         cmocka_unit_test(test_backends),
         cmocka_unit_test(test_gradients_of_a_precision),
         cmocka_unit_test(test_optimizer_of_a_precision),

@@ -307,6 +307,17 @@ static void test_rules_in_the_file(void **state) {
           "6:94: error: /training/reduce_dtype: main_grads_dtype bf16 goes with gradients that are "
           "reduced in bf16",
           NULL },
+        { "adamw_kernels: not of PyTorch", TRAINING,
+          "\"training\": { \"adamw_kernels\": \"fused\" }",
+          "6:32: error: /training/adamw_kernels: adamw_kernels are of PyTorch's AdamW, which "
+          "backend "
+          "fsdp runs, not megatron-lm",
+          "\"usual\": Megatron-LM and DeepSpeed bring fused updates of their own" },
+        { "adamw_kernels: of another optimizer", TRAINING,
+          "\"training\": { \"adamw_kernels\": \"fused\", \"optimizer\": \"sgd-momentum\" }",
+          "6:32: error: /training/adamw_kernels: adamw_kernels are of optimizer adamw, not of "
+          "sgd-momentum",
+          NULL },
         { "gradient_sync: not of FSDP", TRAINING, "\"training\": { \"gradient_sync\": \"each\" }",
           "6:32: error: /training/gradient_sync: FSDP as ZeRO-2 or 3 can choose when gradients are "
           "reduced, not megatron-lm with ZeRO-1",

@@ -226,6 +226,33 @@ static void test_balance(void **state) {
             fail_msg("\"%s\": %d", cases[i].text, (int)measured_says_balance(cases[i].text));
 }
 
+static void test_adamw_kernels(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: nothing, or both */
+    } cases[] = {
+        { "PyTorch eager, fused AdamW", "fused" },
+        { "AdamW fused, clip 1.0", "fused" },
+        { "AdamW (fused=True)", NULL }, /* another clause */
+        { "adamw_torch_fused", "fused" },
+        { "optim adamw_torch", NULL },
+        { "AdamW for each, NGC 25.01", "foreach" },
+        { "AdamW not fused", "foreach" },
+        { "AdamW with foreach", "foreach" },
+        { "non-fused AdamW", "foreach" },
+        { "AdamW fused or foreach: not stated", NULL },
+        { "fused AdamW on one GPU, foreach AdamW on two", NULL },
+        { "fused kernels and AdamW", NULL },
+        { "", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = measured_adamw_kernels(cases[i].text);
+        if ((got == NULL) != (cases[i].want == NULL) ||
+            (got != NULL && strcmp(got, cases[i].want) != 0))
+            fail_msg("\"%s\": %s", cases[i].text, got == NULL ? "nothing" : got);
+    }
+}
+
 static void test_gradient_sync(void **state) {
     (void)state;
     static const struct {
@@ -663,12 +690,12 @@ int main(void) {
         cmocka_unit_test(test_offload),       cmocka_unit_test(test_unstated),
         cmocka_unit_test(test_long_unstated), cmocka_unit_test(test_context),
         cmocka_unit_test(test_balance),       cmocka_unit_test(test_reduce_type),
-        cmocka_unit_test(test_gradient_sync), cmocka_unit_test(test_tie),
-        cmocka_unit_test(test_recompute),     cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_kernels),       cmocka_unit_test(test_bf16_weights),
-        cmocka_unit_test(test_fp32_weights),  cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_gradient_sync), cmocka_unit_test(test_adamw_kernels),
+        cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_tf32),          cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_zero_stage),    cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_bf16_weights),  cmocka_unit_test(test_fp32_weights),
+        cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
