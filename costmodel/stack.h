@@ -110,6 +110,9 @@ enum stack_casts {
                    * columns are cast one by one (torchao) */
 };
 
+/* What updates: torch.optim.AdamW in one kernel or one for each operation, or another's. */
+enum stack_adamw { ADAMW_OTHER, ADAMW_FUSED, ADAMW_FOREACH };
+
 /* What automatic differentiation runs around the gradients of a block's linear layers. */
 enum stack_linear_gradients {
     LINEAR_GRADIENTS_FUSED, /* kernels write them where they belong, biases are summed on the way */
@@ -211,6 +214,7 @@ struct stack {
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
+    int adamw;                     /* enum stack_adamw: what optimizer_traffic counts */
     double fp16_optimizer_traffic; /* with fp16 matmuls: kernels of the loss scale as well */
     /* of kernels by what they compute, forward and backward, in place of the above; 0: as above */
     struct stack_kernel_traffic {

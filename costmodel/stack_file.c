@@ -16,6 +16,7 @@ struct stack_fields {
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
+static const char *const adamw_names[] = { "other", "fused", "foreach", NULL };
 static const char *const unpads_names[] = { "never", "padded", "always", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
@@ -92,6 +93,10 @@ static const struct field stack_rows[] = {
     { "loss_traffic", FIELD_DOUBLE, AT(loss_traffic), 0.1, 100, "1", "", "of the loss", NULL },
     { "optimizer_traffic", FIELD_DOUBLE, AT(optimizer_traffic), 0.1, 100, "1", "",
       "of the optimizer, casts and gradient norm included", NULL },
+    { "adamw", FIELD_CHOICE, AT(adamw), 0, 0, "\"other\"", "",
+      "what that is of: torch.optim.AdamW in one kernel (fused), or one for each operation "
+      "(foreach); other: not PyTorch's",
+      adamw_names },
     { "fp16_optimizer_traffic", FIELD_DOUBLE, AT(fp16_optimizer_traffic), 0.1, 100, "null", "",
       "the same with fp16 matmuls, the loss scale's kernels too; null: as with bf16", NULL },
     { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_s), 0, 1000, "null", "us",

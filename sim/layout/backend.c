@@ -154,6 +154,7 @@ void backend_use_stack(struct backend *b, const struct stack *stack, enum precis
     b->block = stack->block;
     if (stack->block.tensor_traffic != TENSOR_BESIDE) b->block.keeps |= KEEPS_GATHERED_INPUTS;
     b->step = stack->step;
+    b->step.reduces_once &= strcmp(b->name, "fsdp") == 0; /* DeepSpeed's have no no_sync */
     /* Megatron-LM's optimizers copy gradients to fp32 first (optimizer.py,
      * _copy_model_grads_to_main_grads; distrib_optimizer.py). */
     if (precision == PRECISION_FP16 && strcmp(b->name, "megatron-lm") == 0 && b->gradient_bytes < 4)
@@ -240,29 +241,36 @@ void backend_reduce_in(struct backend *b, struct optimizer *o, const struct stac
 }
 
 const char *const adamw_kernels_names[] = { "usual", "fused", "foreach", NULL };
-static_assert(sizeof adamw_kernels_names / sizeof adamw_kernels_names[0] == ADAMW_KERNELS_COUNT + 1,
-              "one name for each way");
 
-/* torch/optim/adamw.py: fused reads weight, gradient and moments and writes weight and moments (28
- * bytes, 2 more of a copy in bf16); _multi_tensor_adamw moves 80 in kernels for the decay, both
- * moments, the root, its corrections and the update, and holds the root of all second moments. Of
- * weights, gradients and moments in bf16 half. */
+enum adamw_kernels backend_adamw_kernels(const struct stack *stack) {
+    if (stack == NULL) return ADAMW_KERNELS_FUSED;
+    switch ((enum stack_adamw)stack->adamw) {
+    case ADAMW_FUSED:
+        return ADAMW_KERNELS_FUSED;
+    case ADAMW_FOREACH:
+        return ADAMW_KERNELS_FOREACH;
+    case ADAMW_OTHER:
+        break;
+    }
+    return ADAMW_KERNELS_USUAL;
+}
+
+/* torch/optim/adamw.py: fused reads weight, gradient and moments and writes weight and moments;
+ * _multi_tensor_adamw moves 80 bytes in kernels for the decay, both moments, the root, its
+ * corrections and the update, and holds the root of all second moments. Of weights, gradients and
+ * moments in bf16 half. */
 void optimizer_use_adamw_kernels(struct optimizer *o, struct backend *b, const struct stack *stack,
                                  enum adamw_kernels kernels) {
-    static const struct {
-        double fused_bytes, foreach_bytes, root_bytes;
-    } full = { 30, 80, 4 }, half = { 14, 40, 2 };
-    const double traffic = stack != NULL ? stack->optimizer_traffic : 1;
-    const double moved = o->update_bytes_moved * traffic;
-    const bool is_half = o->state_bytes < 8;
-    const double fused = is_half ? half.fused_bytes : full.fused_bytes,
-                 foreach = is_half ? half.foreach_bytes : full.foreach_bytes;
-    /* Neither with its clipping comes near the other. */
-    const bool is_foreach = moved > (fused + foreach) / 2;
-    if (kernels == ADAMW_USUAL || is_foreach == (kernels == ADAMW_FOREACH)) return;
-    o->update_bytes_moved =
-        (is_foreach ? moved - foreach + fused : moved - fused + foreach) / traffic;
-    b->step.update_bytes = is_foreach ? 0 : is_half ? half.root_bytes : full.root_bytes;
+    const double fused_bytes = 28, foreach_bytes = 80, root_bytes = 4;
+    const enum adamw_kernels own = backend_adamw_kernels(stack);
+    if (kernels == ADAMW_KERNELS_USUAL || kernels == own) return;
+    const double share = b->no_master_weights ? 0.5 : 1,
+                 traffic = stack != NULL ? stack->optimizer_traffic : 1;
+    const bool foreach = kernels == ADAMW_KERNELS_FOREACH;
+    const double from = share * (foreach ? fused_bytes : foreach_bytes),
+                 to = share * (foreach ? foreach_bytes : fused_bytes);
+    o->update_bytes_moved = (fmax(o->update_bytes_moved * traffic - from, 0) + to) / traffic;
+    b->step.update_bytes = foreach ? share * root_bytes : 0;
 }
 
 /* NVIDIA/Megatron-LM megatron/core/optimizer: optimizer_config.py, distrib_optimizer.py. The update

@@ -90,9 +90,12 @@ enum gradient_sync {
 };
 extern const char *const gradient_sync_names[]; /* in order, NULL at the end */
 /* How torch.optim.AdamW runs: one kernel for all tensors (fused) or one an operation (foreach). */
-enum adamw_kernels { ADAMW_USUAL, ADAMW_FUSED, ADAMW_FOREACH, ADAMW_KERNELS_COUNT };
+enum adamw_kernels { ADAMW_KERNELS_USUAL, ADAMW_KERNELS_FUSED, ADAMW_KERNELS_FOREACH };
 extern const char *const adamw_kernels_names[]; /* in order, NULL at the end */
-/* After the stack's own figures; what a stack moves besides (its norm and clipping) stays. */
+/* What it runs by itself; usual where it is not PyTorch's. `stack` NULL: fused. */
+enum adamw_kernels backend_adamw_kernels(const struct stack *stack);
+/* After the stack's own figures, of one that runs PyTorch's; what it moves besides (its norm and
+ * clipping) stays. */
 void optimizer_use_adamw_kernels(struct optimizer *optimizer, struct backend *backend,
                                  const struct stack *stack, enum adamw_kernels kernels);
 struct precision_aware {

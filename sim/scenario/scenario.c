@@ -164,7 +164,7 @@ static void use_reduce_dtype(struct scenario *s) {
 }
 
 static void use_adamw_kernels(struct scenario *s) {
-    if (s->training_fields.adamw_kernels == ADAMW_USUAL) return;
+    if (s->training_fields.adamw_kernels == ADAMW_KERNELS_USUAL) return;
     struct backend *backend;
     struct optimizer *optimizer;
     own_backend_and_optimizer(s, &backend, &optimizer);

@@ -228,18 +228,58 @@ static void overlap_assumption(struct reader *r) {
                                     s->stack->name));
 }
 
-/* It takes memory that many do not expect. */
+/* What it takes of memory or of traffic many do not expect. */
 static void gradient_sync_assumption(struct reader *r) {
     const struct scenario *s = r->s;
     const struct layout *l = &s->layout;
-    if (!s->backend->step.reduces_once || s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL ||
-        l->zero_stage < 2 || l->zero_group == 1 || s->micro_batches_per_rank == 1)
+    const bool stated = s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL,
+               sharded =
+                   strcmp(s->backend->name, "fsdp") == 0 && l->zero_stage >= 2 && l->zero_group > 1,
+               accumulates = s->micro_batches_per_rank > 1;
+    if (!sharded || !accumulates) {
+        if (stated)
+            scenario_assume(r, sharded ? "training.gradient_sync changes nothing: a step is one "
+                                         "micro-batch a rank"
+                                       : "training.gradient_sync changes nothing: no gradients "
+                                         "are sharded");
         return;
+    }
+    if (l->pp > 1 || s->stack == NULL) return;
+    const char *as = stated ? "as training.gradient_sync says"
+                            : arena_format(s->arena, "as stack %s does", s->stack->name);
+    scenario_assume(
+        r, s->backend->step.reduces_once
+               ? arena_format(s->arena,
+                              "gradients stay whole from micro-batch to micro-batch and are "
+                              "reduced once a step (no_sync, %s); training.gradient_sync each "
+                              "keeps them sharded",
+                              as)
+               : arena_format(s->arena,
+                              "gradients are reduced behind each micro-batch's backward and stay "
+                              "sharded (%s); training.gradient_sync last reduces them once a "
+                              "step, whole until then (no_sync)",
+                              as));
+}
+
+/* Of PyTorch's; half of the bytes where states are bf16. */
+static void adamw_assumption(struct reader *r) {
+    const struct scenario *s = r->s;
+    const bool stated = s->training_fields.adamw_kernels != ADAMW_KERNELS_USUAL;
+    const enum adamw_kernels own = backend_adamw_kernels(s->stack),
+                             runs = stated ? (enum adamw_kernels)s->training_fields.adamw_kernels
+                                           : own;
+    if (s->stack == NULL || runs == ADAMW_KERNELS_USUAL || strcmp(s->backend->name, "fsdp") != 0 ||
+        strcmp(s->optimizer->name, "adamw") != 0)
+        return;
+    const bool fused = runs == ADAMW_KERNELS_FUSED;
+    const char *as = stated ? "as training.adamw_kernels says"
+                            : arena_format(s->arena, "as stack %s does", s->stack->name);
     scenario_assume(r, arena_format(s->arena,
-                                    "gradients stay whole from micro-batch to micro-batch and are "
-                                    "reduced once a step (no_sync, as stack %s does); "
-                                    "training.gradient_sync each keeps them sharded",
-                                    s->stack->name));
+                                    "PyTorch's AdamW runs %s, %s: %.3g bytes a parameter of a "
+                                    "rank's share with norm and clipping%s",
+                                    fused ? "fused" : "a kernel for each operation (foreach)", as,
+                                    s->optimizer->update_bytes_moved * s->stack->optimizer_traffic,
+                                    fused ? "" : "; training.adamw_kernels fused moves less"));
 }
 
 /* How a sequence is shared, where nobody said. */
@@ -318,6 +358,7 @@ void standing_assumptions(struct reader *r) {
                            "(layout.overlap_gradient_reduce)");
     overlap_assumption(r);
     gradient_sync_assumption(r);
+    adamw_assumption(r);
     if (s->training_fields.offload_blocks > 0)
         scenario_assume(
             r, arena_format(s->arena,

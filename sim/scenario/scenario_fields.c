@@ -276,9 +276,9 @@ static const struct field training_fields[] = {
       "usual: as backend and stack do",
       reduce_type_names },
     { "gradient_sync", FIELD_CHOICE, AT(gradient_sync), 0, 0, "\"usual\"", "",
-      "when FSDP (ZeRO-2 and 3) reduces the gradients of micro-batches that accumulate: each: "
-      "behind each one's backward, which keeps them sharded (Accelerate's sync_each_batch); last: "
-      "once a step, whole until then (no_sync); usual: as the stack does",
+      "when FSDP (ZeRO-2 and 3) reduces the gradients of micro-batches that accumulate: each, "
+      "behind each one's backward, which keeps them sharded (Accelerate's sync_each_batch), or "
+      "last, once a step, whole until then (no_sync); usual: as the stack does",
       gradient_sync_names },
     { "epochs", FIELD_COUNT, AT(epochs), 1, 1e6, "1", "epochs",
       "passes over the data, for days and money", NULL },

@@ -130,10 +130,11 @@ bool rule_adamw_kernels(struct reader *r) {
     const struct scenario_training *training = &s->training_fields;
     const cJSON *node = scenario_member(r->top.training, "adamw_kernels");
     r->rule = "adamw-kernels";
-    if (training->adamw_kernels == ADAMW_USUAL) return true;
+    if (training->adamw_kernels == ADAMW_KERNELS_USUAL) return true;
     if (strcmp(optimizer_names[training->optimizer], "adamw") != 0)
         return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.training, "optimizer")),
-                          r->err, NULL, "adamw_kernels are of optimizer adamw, not of %s",
+                          r->err, "\"usual\", or optimizer adamw",
+                          "adamw_kernels are of optimizer adamw, not of %s",
                           optimizer_names[training->optimizer]);
     if (strcmp(s->backend->name, "fsdp") != 0)
         return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.layout, "backend")),
@@ -141,6 +142,11 @@ bool rule_adamw_kernels(struct reader *r) {
                           "\"usual\": Megatron-LM and DeepSpeed bring fused updates of their own",
                           "adamw_kernels are of PyTorch's AdamW, which backend fsdp runs, not %s",
                           s->backend->name);
+    if (backend_adamw_kernels(s->stack) == ADAMW_KERNELS_USUAL)
+        return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.layout, "stack")),
+                          r->err, "\"usual\", what the stack does",
+                          "adamw_kernels are of PyTorch's AdamW, which stack %s does not run",
+                          s->stack->name);
     return true;
 }
 

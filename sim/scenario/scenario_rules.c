@@ -25,10 +25,10 @@ static void gather_once(struct reader *r) {
 }
 
 /* Of FSDP without a pipeline; beside one gather_once() has decided. */
-static void sync_gradients(struct scenario *s, bool last) {
+static void reduce_gradients(struct scenario *s, bool once) {
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    backend->step.reduces_once = last;
+    backend->step.reduces_once = once;
     s->backend = backend;
 }
 
@@ -47,10 +47,10 @@ bool rule_gradient_sync(struct reader *r) {
                           "ZeRO-%ld",
                           s->backend->name, (long)s->layout_fields.zero_stage);
     if (s->layout_fields.pp == 1)
-        sync_gradients(s, sync == GRADIENT_SYNC_LAST);
+        reduce_gradients(s, sync == GRADIENT_SYNC_LAST);
     else if (sync == GRADIENT_SYNC_EACH)
         return json_error(s->json, SUSPECT(r, node, scenario_member(r->top.layout, "pp")), r->err,
-                          NULL,
+                          "\"last\", or \"usual\"",
                           "beside a pipeline FSDP reduces gradients in the last backward alone");
     return true;
 }

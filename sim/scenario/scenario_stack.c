@@ -137,7 +137,7 @@ static bool is_replaced(const struct scenario *s, const char *cause) {
     if (strcmp(cause, "reduces_once") == 0)
         return s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL;
     if (strcmp(cause, "optimizer_traffic") == 0 || strcmp(cause, "update_bytes") == 0)
-        return s->training_fields.adamw_kernels != ADAMW_USUAL;
+        return s->training_fields.adamw_kernels != ADAMW_KERNELS_USUAL;
     if (s->training_fields.reduce_dtype == REDUCE_USUAL) return false;
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
         if (strcmp(cause, causes[i]) == 0) return true;

@@ -551,26 +551,50 @@ static void add_reduce_dtype(cJSON *training, struct measured_row *row, const ch
     cJSON_AddStringToObject(training, "reduce_dtype", type);
 }
 
-/* By the notes, of FSDP, which can choose. */
+/* By the column, the stack's name or the notes, in this order; NULL where none says. */
+static const char *said_by(const struct measured_row *row, const char *cell,
+                           const char *(*read)(const char *text), const char **by) {
+    *by = "";
+    if (cell[0] != '\0') return cell;
+    const char *said = read(row->run.stack);
+    *by = ", as its stack says";
+    if (said != NULL) return said;
+    *by = ", as its notes say";
+    return read(row->run.notes);
+}
+
+/* What PyTorch's FSDP alone can choose. */
 static void add_gradient_sync(cJSON *training, struct measured_row *row) {
-    const struct measured_run *r = &row->run;
-    const char *sync = measured_gradient_sync(r->notes);
-    if (sync == NULL || strcmp(row->backend, "fsdp") != 0 || row->zero_stage < 2 || row->pp > 1)
+    const struct stack *stack = row->out->stack;
+    const char *by, *sync = said_by(row, row->run.gradient_sync, measured_gradient_sync, &by);
+    const bool fsdp = strcmp(row->backend, "fsdp") == 0 && stack->gradient_buckets;
+    if (sync == NULL || (!fsdp && by[0] != '\0')) return;
+    if (!fsdp || row->zero_stage < 2 || row->pp > 1) {
+        measured_row_note(row,
+                          "gradient_sync: %s%s: FSDP chooses for sharded gradients without stages "
+                          "alone, taken as usual",
+                          sync, by);
         return;
-    measured_row_note(row, "gradient_sync: %s, as its notes say", sync);
+    }
+    measured_row_note(row, "gradient_sync: %s%s", sync, by[0] != '\0' ? by : ", as the row says");
     cJSON_AddStringToObject(training, "gradient_sync", sync);
 }
 
-/* By the stack's name or the notes, of PyTorch's. */
+/* Of PyTorch's AdamW. */
 static void add_adamw_kernels(cJSON *training, struct measured_row *row) {
-    const struct measured_run *r = &row->run;
-    const char *kernels = measured_adamw_kernels(r->stack), *by = "stack says";
-    if (kernels == NULL) {
-        kernels = measured_adamw_kernels(r->notes);
-        by = "notes say";
+    const char *by, *kernels = said_by(row, row->run.adamw_kernels, measured_adamw_kernels, &by);
+    const bool pytorchs = strcmp(row->backend, "fsdp") == 0 &&
+                          backend_adamw_kernels(row->out->stack) != ADAMW_KERNELS_USUAL;
+    if (kernels == NULL || (!pytorchs && by[0] != '\0')) return;
+    if (!pytorchs) {
+        measured_row_note(row,
+                          "adamw_kernels: %s is of PyTorch's AdamW, which %s does not run, "
+                          "taken as usual",
+                          kernels, row->out->stack->name);
+        return;
     }
-    if (kernels == NULL || strcmp(row->backend, "fsdp") != 0) return;
-    measured_row_note(row, "adamw_kernels: %s, as its %s", kernels, by);
+    measured_row_note(row, "adamw_kernels: %s%s", kernels,
+                      by[0] != '\0' ? by : ", as the row says");
     cJSON_AddStringToObject(training, "adamw_kernels", kernels);
 }
 

@@ -284,6 +284,7 @@ static void refine(struct measured_row *row) {
     if (measured_text_says(r->notes, "liger"))
         become(row, stack_named(list, arena_format(arena, "%s-liger", row->out->stack->name)),
                "as its notes say");
+    become(row, refined(row, row->out->stack), "as its model, source or notes say");
     const char *piped = row->out->stack->pipeline_stack;
     if (measured_given(r->pp, 1) > 1 && piped != NULL)
         become(row, stack_named(list, piped), arena_format(arena, "as %s runs pipelines", named));

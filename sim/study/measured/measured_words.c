@@ -59,6 +59,10 @@ static const struct word {
     { "reduce_dtype", "fp32", "float32 float torch.float32" },
     { "reduce_dtype", "bf16", "bfloat16 torch.bfloat16" },
     { "reduce_dtype", "usual", "fp16 float16 half torch.float16" },
+    { "gradient_sync", "each", "every sync-each-batch" },
+    { "gradient_sync", "last", "once no-sync" },
+    { "adamw_kernels", "fused", "adamw-torch-fused" },
+    { "adamw_kernels", "foreach", "for-each multi-tensor adamw-torch" },
     { "recompute", "none", "no off false 0 disabled" },
     { "recompute", "full",
       "yes on true 1 enabled all uniform full-recompute full-checkpointing full-block "

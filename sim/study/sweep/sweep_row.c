@@ -30,9 +30,12 @@ static void hash_scenario(cJSON *resolved, struct sweep_item *item) {
     cJSON *training = cJSON_GetObjectItemCaseSensitive(resolved, "training");
     cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(resolved, "layout"));
     cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(resolved, "policy"));
-    cJSON_AddItemToArray(choices, cJSON_DetachItemFromObjectCaseSensitive(training, "micro_batch"));
-    cJSON_AddItemToArray(choices,
-                         cJSON_DetachItemFromObjectCaseSensitive(training, "global_batch"));
+    static const char *const chosen_fields[] = { "micro_batch",   "global_batch", "gradient_sync",
+                                                 "adamw_kernels", "reduce_dtype", "fp8_recipe",
+                                                 "offload_blocks" };
+    for (size_t i = 0; i < sizeof chosen_fields / sizeof chosen_fields[0]; i++)
+        cJSON_AddItemToArray(choices,
+                             cJSON_DetachItemFromObjectCaseSensitive(training, chosen_fields[i]));
     char *around = cJSON_PrintUnformatted(resolved), *chosen = cJSON_PrintUnformatted(choices);
     hash_text(around, "", item->circumstances);
     hash_text(item->circumstances, chosen, item->configuration);

@@ -300,7 +300,7 @@ static void test_find(void **state) {
         { "Megatron-LM core_r0.9", "megatron-core", false },
         { "Megatron Core 2024", "megatron-core-2024", true },
         { "HuggingFace Trainer, FSDP", "hf-fsdp-2025", false }, /* words that stand apart */
-        { "FSDP by Lightning", "hf-fsdp", true },
+        { "FSDP by Lightning", "lightning-fsdp", true },
         { "PyTorch Lightning", "hf-ddp", true }, /* its usual strategy */
         { "Lightning Thunder", "thunder", true },
         { "NeMo Lightning 2025", "nemo-2025", true },

@@ -173,30 +173,55 @@ static void test_precision_aware(void **state) {
 }
 
 /* What PyTorch's two ways move apart changes, a stack's norm and clipping stay; of states in bf16 it
- * is about half. */
+ * is half. */
 static void test_adamw_kernels(void **state) {
     (void)state;
     static const struct {
-        double state_bytes, traffic, held;
+        bool master_weights;
+        double traffic, held;
+        enum stack_adamw own;
         enum adamw_kernels kernels;
         double want_moved, want_held;
     } cases[] = {
-        { 12, 1.4, 0, ADAMW_USUAL, 42, 0 },     { 12, 1.4, 0, ADAMW_FUSED, 42, 0 },
-        { 12, 1.4, 0, ADAMW_FOREACH, 92, 4 },   { 12, 3.1, 4, ADAMW_FUSED, 43, 0 },
-        { 12, 3.1, 4, ADAMW_FOREACH, 93, 4 },   { 4, 1.55, 2, ADAMW_FUSED, 20.5, 0 },
-        { 4, 1.55, 2, ADAMW_FOREACH, 46.5, 2 }, { 4, 0.67, 0, ADAMW_FOREACH, 46.1, 2 },
+        { true, 1.4, 0, ADAMW_FUSED, ADAMW_KERNELS_USUAL, 42, 0 },
+        { true, 1.4, 0, ADAMW_FUSED, ADAMW_KERNELS_FUSED, 42, 0 },
+        { true, 1.4, 0, ADAMW_FUSED, ADAMW_KERNELS_FOREACH, 94, 4 },
+        { true, 3.1, 4, ADAMW_FOREACH, ADAMW_KERNELS_FUSED, 41, 0 },
+        { true, 3.1, 4, ADAMW_FOREACH, ADAMW_KERNELS_FOREACH, 93, 4 },
+        { true, 0.9, 0, ADAMW_FUSED, ADAMW_KERNELS_FOREACH, 80, 4 }, /* never below its own */
+        { false, 1.55, 2, ADAMW_FOREACH, ADAMW_KERNELS_FUSED, 20.5, 0 },
+        { false, 0.88, 0, ADAMW_FUSED, ADAMW_KERNELS_FOREACH, 52.4, 2 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct stack stack = { .optimizer_traffic = cases[i].traffic };
+        const struct stack stack = { .optimizer_traffic = cases[i].traffic, .adamw = cases[i].own };
         struct backend b = *backend_named("fsdp");
         struct optimizer o = *optimizer_at(0);
-        o.state_bytes = cases[i].state_bytes;
+        b.no_master_weights = !cases[i].master_weights;
         b.step.update_bytes = cases[i].held;
         optimizer_use_adamw_kernels(&o, &b, &stack, cases[i].kernels);
         const double moved = o.update_bytes_moved * stack.optimizer_traffic;
         if (fabs(moved - cases[i].want_moved) > 1e-9 || b.step.update_bytes != cases[i].want_held)
             fail_msg("case %zu: moved %g, held %g", i, moved, b.step.update_bytes);
     }
+    struct backend b = *backend_named("fsdp");
+    struct optimizer o = *optimizer_at(0);
+    optimizer_use_adamw_kernels(&o, &b, NULL, ADAMW_KERNELS_FUSED);
+    assert_true(o.update_bytes_moved == optimizer_at(0)->update_bytes_moved);
+    optimizer_use_adamw_kernels(&o, &b, NULL, ADAMW_KERNELS_FOREACH);
+    assert_true(o.update_bytes_moved == 82 && b.step.update_bytes == 4);
+    const struct stack other = { .optimizer_traffic = 2 };
+    assert_true(backend_adamw_kernels(&other) == ADAMW_KERNELS_USUAL);
+}
+
+/* DeepSpeed reduces behind each micro-batch whatever a stack of FSDP does. */
+static void test_reductions_of_a_stack(void **state) {
+    (void)state;
+    const struct stack stack = { .step.reduces_once = true };
+    struct backend fsdp = *backend_named("fsdp"), deepspeed = *backend_named("deepspeed");
+    backend_use_stack(&fsdp, &stack, PRECISION_BF16, 2, 1, false);
+    backend_use_stack(&deepspeed, &stack, PRECISION_BF16, 2, 1, false);
+    assert_true(fsdp.step.reduces_once);
+    assert_false(deepspeed.step.reduces_once);
 }
 
 /* A stack adds to what its backend does with sends, and takes nothing away. */
@@ -345,6 +370,7 @@ int main(void) {
         cmocka_unit_test(test_fp32_accumulation),
         cmocka_unit_test(test_precision_aware),
         cmocka_unit_test(test_adamw_kernels),
+        cmocka_unit_test(test_reductions_of_a_stack),
         cmocka_unit_test(test_backends),
         cmocka_unit_test(test_gradients_of_a_precision),
         cmocka_unit_test(test_optimizer_of_a_precision),

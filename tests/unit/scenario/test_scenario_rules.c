@@ -317,7 +317,7 @@ static void test_rules_in_the_file(void **state) {
           "\"training\": { \"adamw_kernels\": \"fused\", \"optimizer\": \"sgd-momentum\" }",
           "6:32: error: /training/adamw_kernels: adamw_kernels are of optimizer adamw, not of "
           "sgd-momentum",
-          NULL },
+          "\"usual\", or optimizer adamw" },
         { "gradient_sync: not of FSDP", TRAINING, "\"training\": { \"gradient_sync\": \"each\" }",
           "6:32: error: /training/gradient_sync: FSDP as ZeRO-2 or 3 can choose when gradients are "
           "reduced, not megatron-lm with ZeRO-1",
