@@ -72,6 +72,11 @@ struct worker {
     int64_t *backward_ns;                          /* by stage: mean backward of the slowest rank */
     int64_t *begin_ns;                             /* by rank: its samples are loaded */
     struct rank_rounds *rounds;                    /* only with an iteration planner */
+    /* Of samples of one length steps are alike: what ran last, and what was locked; NULL: nothing */
+    const struct batch_shape *last_shapes;
+    struct step_slowness last_slowness;
+    struct rank_outcome last_outcome;
+    int64_t locked_iteration; /* -1: none */
     struct error err;
     bool failed;
     int64_t failed_iteration;
@@ -160,22 +165,62 @@ static struct step_slowness slowness_of(const struct job *job, int64_t iteration
     return slow;
 }
 
+static const struct batch_shape *shapes_of(const struct job *job, int64_t iteration, int64_t rank) {
+    return job->shapes + rank * job->batches.per_rank +
+           iteration * job->scenario->micro_batches_per_rank;
+}
+
+static bool shapes_equal(const struct job *job, const struct batch_shape *a,
+                         const struct batch_shape *b) {
+    return memcmp(a, b, sizeof *a * (size_t)job->scenario->micro_batches_per_rank) == 0;
+}
+
+static bool slowness_equal(const struct step_slowness *a, const struct step_slowness *b) {
+    return a->rank == b->rank && a->stage_factor == b->stage_factor &&
+           a->link_factor == b->link_factor && a->stage == b->stage &&
+           a->link_stage == b->link_stage;
+}
+
+/* All ranks hold in one iteration what they hold in the other, and none is slower. */
+static bool iterations_equal(const struct job *job, int64_t a, int64_t b) {
+    for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
+        const struct step_slowness slow_a = slowness_of(job, a, rank),
+                                   slow_b = slowness_of(job, b, rank);
+        if (!slowness_equal(&slow_a, &slow_b) ||
+            !shapes_equal(job, shapes_of(job, a, rank), shapes_of(job, b, rank)))
+            return false;
+    }
+    return true;
+}
+
 /* Collectives of ZeRO-2 and 3 hold the ranks together: each layer takes what its slowest rank
  * takes. */
 static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     const struct job *job = loop->job;
     struct worker *worker = &loop->workers[thread_index];
     int64_t count = job->scenario->micro_batches_per_rank;
+    if (worker->locked_iteration >= 0 && iterations_equal(job, worker->locked_iteration, index))
+        return;
+    worker->locked_iteration = index;
+    worker->last_shapes = NULL;
     memset(worker->locked, 0, sizeof *worker->locked * (size_t)count);
+    const struct batch_shape *timed = NULL;
+    double timed_factor = 1;
+    struct layer_time timed_times[LAYER_KIND_COUNT];
     for (int64_t rank = 0; rank < job->batches.rank_count; rank++) {
-        const struct batch_shape *shapes =
-            job->shapes + rank * job->batches.per_rank + index * count;
+        const struct batch_shape *shapes = shapes_of(job, index, rank);
         struct step_slowness slow = slowness_of(job, index, rank);
         struct step_model own = *job->step;
         own.slow_factor = slow.stage_factor; /* sharded: the only stage */
         for (int64_t i = 0; i < count; i++) {
             struct layer_time times[LAYER_KIND_COUNT];
-            step_layer_times(&own, &shapes[i], times);
+            if (timed == NULL || timed_factor != own.slow_factor ||
+                memcmp(timed, &shapes[i], sizeof *timed) != 0) {
+                step_layer_times(&own, &shapes[i], timed_times);
+                timed = &shapes[i];
+                timed_factor = own.slow_factor;
+            }
+            memcpy(times, timed_times, sizeof times);
             for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
                 struct layer_time *most = &worker->locked[i][kind];
                 layer_time_straggle(&times[kind], slow.rank);
@@ -224,12 +269,28 @@ static bool run_rank(void *context, int64_t rank, int64_t enough_ns, struct rank
     step_runner_slow(at->worker->runner, &slow);
     step_runner_enough(at->worker->runner, enough_ns);
     if (step_run_rank(at->worker->runner, at->loop->options->fidelity,
-                      job->shapes + rank * job->batches.per_rank + at->index * count, count,
-                      outcome, &at->worker->err))
+                      shapes_of(job, at->index, rank), count, outcome, &at->worker->err))
         return true;
     at->worker->failed = true;
     at->worker->failed_iteration = at->index;
     return false;
+}
+
+/* What a rank does hangs on what it holds, how slow it is and what is locked alone. */
+static bool run_rank_once(struct iteration_place *at, int64_t rank, struct rank_outcome *outcome) {
+    struct worker *worker = at->worker;
+    const struct job *job = at->loop->job;
+    const struct batch_shape *shapes = shapes_of(job, at->index, rank);
+    const struct step_slowness slow = slowness_of(job, at->index, rank);
+    if (worker->last_shapes == NULL || !slowness_equal(&worker->last_slowness, &slow) ||
+        !shapes_equal(job, worker->last_shapes, shapes)) {
+        worker->last_shapes = NULL;
+        if (!run_rank(at, rank, 0, &worker->last_outcome)) return false;
+        worker->last_shapes = shapes;
+        worker->last_slowness = slow;
+    }
+    *outcome = worker->last_outcome;
+    return true;
 }
 
 static void add_rank(const struct iteration_place *at, int64_t rank, int64_t begin_ns,
@@ -307,8 +368,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     bool loads_first = !job->scenario->what_if.data_loading_overlaps;
     if (job->step->sharded) lock_ranks(loop, index, thread_index);
     for (int64_t rank = 0; rank < dp; rank++) {
-        const struct batch_shape *shapes =
-            job->shapes + rank * job->batches.per_rank + index * count;
+        const struct batch_shape *shapes = shapes_of(job, index, rank);
         const int64_t load = loading_ns(job, shapes, count);
         if (load > latest_load) latest_load = load;
         worker->begin_ns[rank] = loads_first ? load : 0;
@@ -321,7 +381,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
         const struct rank_outcome *outcome = &own;
         if (worker->rounds != NULL)
             outcome = rank_rounds_outcome(worker->rounds, rank);
-        else if (!run_rank(&at, rank, 0, &own))
+        else if (!run_rank_once(&at, rank, &own))
             return;
         makespan_sum += worker->begin_ns[rank] + outcome->makespan_ns;
         add_rank(&at, rank, worker->begin_ns[rank], outcome, finish);
@@ -608,6 +668,7 @@ struct replay *replay_run(const struct job *job, const struct replay_options *op
     for (int t = 0; t < threads; t++) {
         loop.workers[t].runner = step_runner_create(job->step);
         step_runner_times_only(loop.workers[t].runner, options->answer_only);
+        loop.workers[t].locked_iteration = -1;
         loop.workers[t].backward_ns = arena_array(arena, int64_t, replay->stage_count);
         loop.workers[t].begin_ns = arena_array(arena, int64_t, job->batches.rank_count);
         if (job->step->iteration_planner != NULL)

@@ -254,6 +254,70 @@ static void test_of_equal_peaks_the_first_is_kept(void **state) {
     scenario_destroy(s);
 }
 
+/* Steps alike are run once: each alone is what it is among the others, where most are alike and
+ * some are not, and stragglers are drawn for each rank and step. */
+static void test_steps_alike(void **state) {
+    (void)state;
+    static const char *const layouts[][8] = {
+        { "layout.pp=2", NULL },
+        { "layout.backend=fsdp", "layout.zero_stage=3", "layout.tp=1", "layout.pp=1",
+          "layout.stack=hf-fsdp", "policy.partition=layer", NULL },
+    };
+    char text[4096] = "vision_tiles,text_tokens\n";
+    for (int i = 0; i < 320; i++)
+        strcat(text, i % 67 == 5 ? "1,900\n" : "2,500\n");
+    fixture_write("alike.csv", text);
+    for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
+        struct scenario *s = fixture_scenario("alike.csv", layouts[k]);
+        struct job *job = fixture_job(s);
+        struct replay *all = fixture_replay(job, FIDELITY_STAGE, 1);
+        int64_t unlike = 0;
+        assert_true(all->iteration_count >= 4);
+        for (int64_t i = 0; i < all->iteration_count; i++) {
+            struct job one = *job;
+            one.shapes = job->shapes + i * s->micro_batches_per_rank;
+            one.iteration_count = 1;
+            struct replay *alone = fixture_replay(&one, FIDELITY_STAGE, 1);
+            assert_memory_equal(&alone->iterations[0], &all->iterations[i],
+                                sizeof alone->iterations[0]);
+            unlike += all->iterations[i].step_time_ns != all->iterations[0].step_time_ns;
+            replay_destroy(alone);
+        }
+        assert_true(unlike > 0);
+        for (int threads = 2; threads <= 3; threads++) {
+            struct replay *r = fixture_replay(job, FIDELITY_STAGE, threads);
+            assert_equal_replays("alike", threads, all, r);
+            replay_destroy(r);
+        }
+        replay_destroy(all);
+        job_destroy(job);
+        scenario_destroy(s);
+    }
+}
+
+/* Of equal steps those with a straggler take longer. */
+static void test_stragglers_among_steps_alike(void **state) {
+    (void)state;
+    char text[4096] = "vision_tiles,text_tokens\n";
+    for (int i = 0; i < 320; i++)
+        strcat(text, "2,500\n");
+    fixture_write("uniform.csv", text);
+    static const char *const overrides[] = { "what_if.straggler_fraction=0.2",
+                                             "what_if.straggler_factor=1.5", NULL };
+    struct scenario *s = fixture_scenario("uniform.csv", overrides);
+    struct job *job = fixture_job(s);
+    struct replay *r = fixture_replay(job, FIDELITY_STAGE, 1);
+    int64_t slow = 0, least = INT64_MAX;
+    for (int64_t i = 0; i < r->iteration_count; i++)
+        if (r->iterations[i].step_time_ns < least) least = r->iterations[i].step_time_ns;
+    for (int64_t i = 0; i < r->iteration_count; i++)
+        slow += (double)r->iterations[i].step_time_ns > 1.1 * (double)least;
+    assert_true(slow > 0 && slow < r->iteration_count);
+    replay_destroy(r);
+    job_destroy(job);
+    scenario_destroy(s);
+}
+
 static void test_least_memory_is_not_above_the_peak(void **state) {
     (void)state;
     struct scenario *s = fixture_scenario("samples.csv", setups[0].overrides);
@@ -490,6 +554,8 @@ int main(void) {
         cmocka_unit_test(test_every_sample_once),
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_of_equal_peaks_the_first_is_kept),
+        cmocka_unit_test(test_steps_alike),
+        cmocka_unit_test(test_stragglers_among_steps_alike),
         cmocka_unit_test(test_least_memory_is_not_above_the_peak),
         cmocka_unit_test(test_offload_costs_time_where_ranks_are_held_together),
         cmocka_unit_test(test_iteration_limit_and_epoch),
