@@ -531,6 +531,11 @@ bool scenario_gathers_cast(const struct scenario *s) {
            s->layout.zero_group > 1 && recipe_gathers_cast(s);
 }
 
+bool scenario_accumulates_shards(const struct scenario *s) {
+    return strcmp(s->backend->name, "fsdp") == 0 && s->layout.zero_stage >= 2 &&
+           s->layout.zero_group > 1 && s->micro_batches_per_rank > 1;
+}
+
 struct tensor_split scenario_split(const struct scenario *s) {
     struct tensor_split split = {
         .tp = s->layout.tp,

@@ -189,6 +189,9 @@ struct tensor_split scenario_split(const struct scenario *scenario);
 
 /* Whether sharded weights of a block whose matmuls run in fp8 are gathered as these read them. */
 bool scenario_gathers_cast(const struct scenario *scenario);
+/* FSDP that shards the gradients of several micro-batches, which it may reduce behind each or once
+ * (training.gradient_sync). */
+bool scenario_accumulates_shards(const struct scenario *scenario);
 /* Several GPUs of a node reduce over PCIe, at a speed that is the server's and no rule states. */
 bool scenario_talks_over_pcie(const struct scenario *scenario);
 /* What a GPU copies to or from its host while all behind its link copy. */

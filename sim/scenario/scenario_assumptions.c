@@ -231,20 +231,17 @@ static void overlap_assumption(struct reader *r) {
 /* What it takes of memory or of traffic many do not expect. */
 static void gradient_sync_assumption(struct reader *r) {
     const struct scenario *s = r->s;
-    const struct layout *l = &s->layout;
-    const bool stated = s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL,
-               sharded =
-                   strcmp(s->backend->name, "fsdp") == 0 && l->zero_stage >= 2 && l->zero_group > 1,
-               accumulates = s->micro_batches_per_rank > 1;
-    if (!sharded || !accumulates) {
+    const bool stated = s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL;
+    if (!scenario_accumulates_shards(s)) {
         if (stated)
-            scenario_assume(r, sharded ? "training.gradient_sync changes nothing: a step is one "
-                                         "micro-batch a rank"
-                                       : "training.gradient_sync changes nothing: no gradients "
-                                         "are sharded");
+            scenario_assume(r, s->layout.zero_group > 1
+                                   ? "training.gradient_sync changes nothing: a step is one "
+                                     "micro-batch a rank"
+                                   : "training.gradient_sync changes nothing: no gradients are "
+                                     "sharded");
         return;
     }
-    if (l->pp > 1 || s->stack == NULL) return;
+    if (s->layout.pp > 1 || s->stack == NULL) return;
     const char *as = stated ? "as training.gradient_sync says"
                             : arena_format(s->arena, "as stack %s does", s->stack->name);
     scenario_assume(

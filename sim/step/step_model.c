@@ -146,9 +146,7 @@ static void count_kinds(struct step_model *m) {
 }
 
 bool step_reduces_once(const struct step_model *m) {
-    const struct layout *layout = &m->scenario->layout;
-    return m->scenario->backend->step.reduces_once && layout->zero_stage >= 2 &&
-           layout->zero_group > 1 && m->scenario->micro_batches_per_rank > 1;
+    return m->scenario->backend->step.reduces_once && scenario_accumulates_shards(m->scenario);
 }
 
 /* Sharded weights come block by block in each forward: FSDP keeps as ZeRO-2 what it gathered until

@@ -31,11 +31,8 @@ static const char *const advice_texts[REPLAY_CLASS_COUNT] = {
     [REPLAY_LOADING] = "more data-loading workers, or loading beside compute (what_if)",
 };
 
-/* FSDP that could reduce the gradients of a step's micro-batches once. */
-static bool reduces_each(const struct scenario *s) {
-    return strcmp(s->backend->name, "fsdp") == 0 && s->layout.zero_stage >= 2 &&
-           s->layout.zero_group > 1 && s->layout.pp == 1 && s->micro_batches_per_rank > 1 &&
-           !s->backend->step.reduces_once;
+static bool could_reduce_once(const struct scenario *s) {
+    return scenario_accumulates_shards(s) && s->layout.pp == 1 && !s->backend->step.reduces_once;
 }
 
 /* Clips are no samples of images and text: what packs those has no meaning for them. */
@@ -48,7 +45,7 @@ static const char *advice_text(const struct execution *e, int class) {
     if (clips && class == REPLAY_RANK_IMBALANCE)
         return "equal work on all data-parallel ranks (limits of policy.batching clip-group)";
     /* Most of it is what the traffic takes from the compute beside it. */
-    if (class == REPLAY_DATA && reduces_each(e->scenario))
+    if (class == REPLAY_DATA && could_reduce_once(e->scenario))
         return "fewer gathers and reductions beside the compute: training.gradient_sync last where "
                "whole gradients fit, larger micro-batches, a lower layout.zero_stage; a faster "
                "network where they are exposed";
