@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/base/folder_names.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_parts.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_said.h"
@@ -94,6 +95,42 @@ const char *measured_machine(const struct measured_context *context, const char 
         if (own) return names[i];
     }
     return usual;
+}
+
+/* "4-WAY NVLINK BRIDGES", "bridges of four"; 0: none are told of. */
+static int64_t cards_of_bridges(const char *text) {
+    static const char *const bridges[] = { "bridge", "bridges", NULL };
+    static const struct {
+        const char *ways[2][3];
+        int64_t cards;
+    } counts[] = {
+        { { { "2", "way", NULL }, { "of", "2", NULL } }, 2 },
+        { { { "two", "way", NULL }, { "of", "two", NULL } }, 2 },
+        { { { "4", "way", NULL }, { "of", "4", NULL } }, 4 },
+        { { { "four", "way", NULL }, { "of", "four", NULL } }, 4 },
+    };
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count && clause_mentions(&clause, bridges); i++)
+            for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
+                if ((clause_starts(&clause, i, counts[k].ways[0]) ||
+                     clause_starts(&clause, i, counts[k].ways[1])) &&
+                    !clause_denied_before(&clause, i))
+                    return counts[k].cards;
+    return 0;
+}
+
+const char *measured_bridged(const struct measured_context *context, const char *card,
+                             const char *text, int64_t *cards) {
+    struct arena *arena = context->arena;
+    int64_t count;
+    const char **names = folder_names(arena, arena_format(arena, "%s/hardware", context->directory),
+                                      ".json", &count);
+    *cards = cards_of_bridges(text);
+    const char *wanted = arena_format(arena, "%s-bridge%ld", card, (long)*cards);
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(names[i], wanted) == 0) return names[i];
+    return NULL;
 }
 
 /* Of a part "80g"; 0: none is a size. */

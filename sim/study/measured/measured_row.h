@@ -67,6 +67,10 @@ const char *measured_hardware(const struct measured_context *context, const char
  * one. */
 const char *measured_machine(const struct measured_context *context, const char *usual,
                              const char *source);
+/* The profile of the card joined by bridges of as many as the text tells of ("<card>-bridge4"), a
+ * node each; NULL: it tells of none, or they have no profile. */
+const char *measured_bridged(const struct measured_context *context, const char *card,
+                             const char *text, int64_t *cards);
 /* "; its memory is 80 GB, not 64": what to add where a source's GPU has another size than its
  * profile; "" where none is said, or it is another way to count the same chips. */
 const char *measured_other_memory(struct arena *arena, const char *wanted, const char *profile);

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "costmodel/step_band.h"
-#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
 
@@ -95,34 +94,17 @@ enum validation_skip measured_skip_text(struct measured_row *row, enum validatio
 
 /* ---- hardware ---- */
 
-#define BRIDGED_CARD "h200-141g-nvl"
-#define BRIDGED_NODE "h200-141g-nvl-bridge4"
-enum { BRIDGED_CARDS = 4 };
-
-/* "4-WAY NVLINK BRIDGES", "bridges of four". */
-static bool says_bridges_of_four(const char *text) {
-    static const char *const bridges[] = { "bridge", "bridges", NULL };
-    static const char *const ways[][3] = {
-        { "4", "way", NULL }, { "four", "way", NULL }, { "of", "4", NULL }, { "of", "four", NULL }
-    };
-    struct clause clause;
-    while (clause_next(&text, &clause))
-        for (int i = 0; i < clause.count && clause_mentions(&clause, bridges); i++)
-            for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++)
-                if (clause_starts(&clause, i, ways[k]) && !clause_denied_before(&clause, i))
-                    return true;
-    return false;
-}
-
 /* Cards in slots talk over PCIe, unless the row says what joins them. */
 static void join_by_bridges(struct measured_row *row) {
     struct measured_run *r = &row->run;
-    if (strcmp(row->out->gpu, BRIDGED_CARD) != 0 ||
-        (!says_bridges_of_four(r->hardware) && !says_bridges_of_four(r->notes)))
-        return;
-    row->out->gpu = row->out->hardware = BRIDGED_NODE;
-    if (r->gpus_per_node > BRIDGED_CARDS) r->gpus_per_node = BRIDGED_CARDS;
-    measured_row_note(row, "hardware: %s, whose bridges the row tells of", BRIDGED_NODE);
+    const char *card = row->out->gpu;
+    int64_t cards = 0;
+    const char *joined = measured_bridged(row->context, card, r->hardware, &cards);
+    if (joined == NULL) joined = measured_bridged(row->context, card, r->notes, &cards);
+    if (joined == NULL) return;
+    row->out->gpu = row->out->hardware = joined;
+    if (r->gpus_per_node > cards) r->gpus_per_node = cards;
+    measured_row_note(row, "hardware: %s, whose bridges the row tells of", joined);
 }
 
 static enum validation_skip choose_hardware(struct measured_row *row) {
