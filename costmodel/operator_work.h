@@ -123,8 +123,9 @@ struct operator_work {
     enum attention_kernel attention_kernel;
     double flop; /* matmul 2mnk; attention 4 x square_sum x heads x head_dim (half if causal);
                     backward attention 2.5 x that */
-    double memory_bytes;  /* HBM reads and writes */
-    double network_bytes; /* collectives: the full buffer as nccl-tests counts it (all-gather and
+    double memory_bytes;   /* HBM reads and writes */
+    bool beside_attention; /* collective: the attention behind it does not wait for it */
+    double network_bytes;  /* collectives: the full buffer as nccl-tests counts it (all-gather and
                              reduce-scatter: the gathered buffer; all-reduce: the buffer; send: the
                              message) */
 };

@@ -150,6 +150,7 @@ struct stack_block {
     bool remakes_activation; /* the backward makes it anew from what the up matmul wrote */
     bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
+    bool repeats_keys;    /* keys and values reach SDPA once for each query head */
     bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
 };
 
@@ -210,6 +211,7 @@ struct stack {
     const char *partition; /* policy.partition of a scenario that names none */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     bool context_heads; /* ranks of context parallelism exchange heads for tokens where they can */
+    bool context_gathers; /* or gather keys and values in front of a ring */
     bool context_contiguous; /* a ring's ranks hold contiguous tokens: their causal pairs differ */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;

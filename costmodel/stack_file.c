@@ -65,6 +65,10 @@ static const struct field stack_rows[] = {
       "context parallelism exchanges heads for tokens (layout.cp_kind all-to-all) where no layout "
       "says otherwise and its ranks divide the heads",
       NULL },
+    { "context_gathers", FIELD_BOOL, AT(context_gathers), 0, 0, "false", "",
+      "context parallelism gathers keys and values and sends their gradients around a ring "
+      "(layout.cp_kind gathered-ring) where no layout says otherwise",
+      NULL },
     { "context_contiguous", FIELD_BOOL, AT(context_contiguous), 0, 0, "false", "",
       "ranks of a ring hold contiguous tokens (layout.cp_balanced false) where no layout says "
       "otherwise",
@@ -208,6 +212,10 @@ static const struct field stack_rows[] = {
     { "branches_apart", FIELD_BOOL, AT(block.branches_apart), 0, 0, "false", "",
       "where a diffusion block takes video and text as one sequence, attention and feed-forward "
       "network have matmuls and sums over ranks of their own",
+      NULL },
+    { "repeats_keys", FIELD_BOOL, AT(block.repeats_keys), 0, 0, "false", "",
+      "keys and values are copied for each query head before attention, so that a gathered ring "
+      "moves the copies",
       NULL },
     { "unfused_encoder", FIELD_BOOL, AT(block.unfused_encoder), 0, 0, "false", "",
       "the vision encoder's attention writes its scores, whatever the language model's does",
@@ -524,6 +532,7 @@ static bool is_cause(const char *name) {
         "recompute",
         "sequence_parallel",
         "context_heads",
+        "context_gathers",
         "context_contiguous",
         "relative",
         "pipeline_stack",

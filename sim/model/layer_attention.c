@@ -42,6 +42,11 @@
  *                  to its neighbour while it attends to it: 2 v tokens (cp - 1) in all (Liu et al.
  *                  2023, Ring Attention, arXiv 2310.01889; Megatron-LM, cp_comm_type p2p). In
  *                  backward the gradients of the block travel with it: twice as much
+ *     gathered ring  keys and values of all are gathered before attention in both passes, of as
+ *                  many heads as the stack's code hands to attention, and read from there block by
+ *                  block; in backward the fp32 gradients of a block are sent on in each of cp steps,
+ *                  home at last (PyTorch, torch/distributed/tensor/experimental/_attention.py of
+ *                  2024 and 2025, rotate method allgather, its default). Results are added in fp32
  *     all-to-all   before attention each rank trades its tokens of all heads for all tokens of its
  *                  heads, queries in one exchange and keys and values in another; after it the
  *                  output goes back (Jacobs et al. 2023, DeepSpeed Ulysses, arXiv 2309.14509).
@@ -52,6 +57,11 @@
  * 2406.18485; Megatron-LM, cp_comm_type a2a+p2p), both stand one inside the other, with
  * context_heads in the place of cp in the exchange and context_ring in that of the ring. Keys and
  * values of a rank are as many as before the exchange.
+ *
+ * Eager PyTorch runs the gather beside the first block's attention, and sends gradients beside the
+ * next one's. Compilation waits for each collective where it is called
+ * (torch/distributed/_functional_collectives.py, _maybe_wrap_tensor; Inductor's
+ * reorder_for_compute_comm_overlap is off unless asked for): all of it is exposed.
  *
  * Where this stops being true: the steps of the ring are one message, so that the start-up of all
  * but the first is left out, a few microseconds each; a ring sends whole blocks although the causal
@@ -160,7 +170,13 @@ static void push_fused(const struct layer_division *d, struct operator_work work
 }
 
 static bool has_ring(const struct layer_division *d) {
-    return d->context == CONTEXT_RING && d->context_ring > 1;
+    return (d->context == CONTEXT_RING || d->context == CONTEXT_GATHERED_RING) &&
+           d->context_ring > 1;
+}
+
+int64_t attention_key_heads(const struct layer_division *d) {
+    const bool copied = has_ring(d) && d->context == CONTEXT_GATHERED_RING && d->repeats_keys;
+    return copied ? d->attention_heads : d->attention_kv_heads;
 }
 
 static void ring_attention(const struct layer_division *d, enum operator_pass pass,
@@ -170,13 +186,13 @@ static void ring_attention(const struct layer_division *d, enum operator_pass pa
     const double others = (d->square_sum - own) / (d->causal ? 2 : 1);
     push_fused(d,
                operator_attention("attention", pass, activation, (double)d->attention_tokens, own,
-                                  d->attention_heads, d->attention_kv_heads, d->module->head_dim,
+                                  d->attention_heads, attention_key_heads(d), d->module->head_dim,
                                   d->causal),
                out);
     push_fused(d,
                operator_attention("attention of other ranks' keys", pass, activation,
                                   (double)((d->context_ring - 1) * d->attention_tokens), others,
-                                  d->attention_heads, d->attention_kv_heads, d->module->head_dim,
+                                  d->attention_heads, attention_key_heads(d), d->module->head_dim,
                                   false),
                out);
 }
@@ -256,14 +272,16 @@ static struct context_exchange context_exchange(const struct layer_division *d,
     return (struct context_exchange){ .d = d,
                                       .pass = pass,
                                       .query = d->attention_heads * head_dim,
-                                      .key_value = 2 * d->attention_kv_heads * head_dim,
+                                      .key_value = 2 * attention_key_heads(d) * head_dim,
                                       .out = out };
 }
 
-static void exchange(const struct context_exchange *e, const char *name, enum operator_kind kind,
-                     enum communicator_kind group, double columns) {
+static struct operator_work *exchange(const struct context_exchange *e, const char *name,
+                                      enum operator_kind kind, enum communicator_kind group,
+                                      double columns) {
     const double bytes = columns * (double)e->d->attention_tokens * (double)e->d->element_bytes;
     operator_list_push(e->out, operator_collective(name, kind, e->pass, group, bytes));
+    return &e->out->operators[e->out->count - 1];
 }
 
 /* Heads for tokens, or back. */
@@ -274,11 +292,28 @@ static void exchange_heads(const struct context_exchange *e, const char *name, i
 }
 
 /* Keys and values, among those that hold the same heads. */
-static void exchange_keys(const struct context_exchange *e, const char *name,
-                          enum operator_kind kind, int64_t blocks) {
-    exchange(e, name, kind,
-             e->d->context_heads == 1 ? COMMUNICATOR_CONTEXT : COMMUNICATOR_CONTEXT_RING,
-             (double)(blocks * e->key_value));
+static struct operator_work *exchange_keys(const struct context_exchange *e, const char *name,
+                                           enum operator_kind kind, double blocks) {
+    return exchange(e, name, kind,
+                    e->d->context_heads == 1 ? COMMUNICATOR_CONTEXT : COMMUNICATOR_CONTEXT_RING,
+                    blocks * (double)e->key_value);
+}
+
+enum { FP32_BYTES = 4 };
+
+/* Gradients of keys and values, a step for each rank of the ring. */
+static struct operator_work *send_gradients(const struct context_exchange *e) {
+    const struct layer_division *d = e->d;
+    return exchange_keys(e, "key-value gradient ring", OPERATOR_SEND,
+                         (double)d->context_ring * FP32_BYTES / (double)d->element_bytes);
+}
+
+static void gather_keys(const struct context_exchange *e) {
+    const struct layer_division *d = e->d;
+    const bool waits = d->context == CONTEXT_ALL_GATHER || d->waits_at_once;
+    exchange_keys(e, "key-value all-gather", OPERATOR_ALL_GATHER, (double)d->context_ring)
+        ->beside_attention = !waits;
+    if (!waits && e->pass == PASS_BACKWARD) send_gradients(e)->beside_attention = true;
 }
 
 void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
@@ -294,29 +329,45 @@ void context_exchange_before(const struct layer_division *d, enum operator_pass 
     if (d->context_ring == 1) return;
     if (d->context == CONTEXT_RING)
         exchange_keys(&e, "key-value ring", OPERATOR_SEND,
-                      (d->context_ring - 1) * (forward ? 1 : 2));
+                      (double)((d->context_ring - 1) * (forward ? 1 : 2)))
+            ->beside_attention = true;
     else
-        exchange_keys(&e, "key-value all-gather", OPERATOR_ALL_GATHER, d->context_ring);
+        gather_keys(&e);
+}
+
+/* Bytes a value of output, or of the gradients of queries, keys and values. Transformer Engine
+ * reads and writes 3 tensors a step and copies the first. PyTorch casts the first and the sum (6
+ * each); compiled it reads a block (2) and reads and writes the sum (8); eagerly it casts a block
+ * (6) and adds it to the gradients in another kernel (12), of keys and values joins them besides
+ * (8); of outputs it takes the difference, weighs it and takes it off (12 each). */
+static double merge_bytes(const struct context_exchange *e) {
+    const struct layer_division *d = e->d;
+    const double steps = (double)(d->context_ring - 1), query = (double)e->query,
+                 key_value = (double)e->key_value, element = (double)d->element_bytes;
+    const bool forward = e->pass == PASS_FORWARD;
+    const double columns = forward ? query : query + key_value;
+    if (d->context == CONTEXT_RING) return (3 * steps + 2) * columns * element;
+    const double ends = 12 * columns;
+    if (d->waits_at_once) return 10 * steps * columns + ends;
+    return ends + steps * (forward ? 42 * query : 18 * query + 26 * key_value);
 }
 
 static void merge_attention(const struct context_exchange *e, enum precision activation) {
-    const struct layer_division *d = e->d;
-    const double tensors = 3 * (double)(d->context_ring - 1) + 2;
-    const double columns = (double)(e->pass == PASS_FORWARD ? e->query : e->query + e->key_value);
     operator_list_push(e->out, operator_streaming("attention merge", OPERATOR_ELEMENTWISE, e->pass,
                                                   activation,
-                                                  tensors * (double)d->attention_tokens * columns *
-                                                      (double)d->element_bytes));
+                                                  merge_bytes(e) * (double)e->d->attention_tokens));
 }
 
 void context_exchange_after(const struct layer_division *d, enum operator_pass pass,
                             enum precision activation, struct operator_list *out) {
     const struct context_exchange e = context_exchange(d, pass, out);
     const bool forward = pass == PASS_FORWARD;
-    if (d->context_ring > 1 && d->context == CONTEXT_RING && d->attention == ATTENTION_FLASH)
-        merge_attention(&e, activation);
+    if (has_ring(d) && d->context == CONTEXT_GATHERED_RING && d->waits_at_once && !forward)
+        send_gradients(&e);
+    if (has_ring(d) && d->attention == ATTENTION_FLASH) merge_attention(&e, activation);
     if (d->context_ring > 1 && d->context == CONTEXT_ALL_GATHER && !forward)
-        exchange_keys(&e, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER, d->context_ring);
+        exchange_keys(&e, "key-value reduce-scatter", OPERATOR_REDUCE_SCATTER,
+                      (double)d->context_ring);
     if (d->context_heads == 1) return;
     if (forward) {
         exchange_heads(&e, "output all-to-all", e.query);
@@ -327,5 +378,5 @@ void context_exchange_after(const struct layer_division *d, enum operator_pass p
 }
 
 bool operator_runs_beside_attention(const struct operator_work *work) {
-    return work->kind == OPERATOR_SEND && communicator_shares_sequence(work->communicator);
+    return work->beside_attention;
 }

@@ -16,6 +16,9 @@ void core_attention(const struct layer_division *d, enum operator_pass pass,
 /* That of video tokens to their text, in a diffusion block; keys and values do not travel. */
 void core_cross_attention(const struct layer_division *d, enum operator_pass pass,
                           enum precision activation, struct operator_list *out);
+/* Heads of keys and values as attention takes them: of a gathered ring's as many as of queries, where
+ * the stack copies them. */
+int64_t attention_key_heads(const struct layer_division *d);
 /* What travels before and after the core attention of that pass. */
 void context_exchange_before(const struct layer_division *d, enum operator_pass pass,
                              struct operator_list *out);

@@ -190,6 +190,8 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     const bool cut = d.module->role == MODULE_LANGUAGE || layer_kind_diffuses(d.kind);
     d.context_ring = cut ? tensor_split_ring(split) : 1;
     d.context_heads = cut ? d.cp / d.context_ring : 1;
+    d.repeats_keys = split->block.repeats_keys;
+    d.waits_at_once = split->block.compiled;
     d.score_square_sum = d.square_sum;
     if (d.causal && split->context_unbalanced)
         d.square_sum *= (2 * (double)d.context_ring - 1) / (double)d.context_ring;

@@ -66,7 +66,9 @@ struct layer_division {
      * same heads have parts of the sequences; both are 1 where cp is or whole samples are dealt */
     int64_t context_heads, context_ring;
     int64_t attention_heads, attention_kv_heads; /* rounded up to context_heads */
-    double score_count;                          /* query x key, over all heads */
+    bool repeats_keys;  /* a gathered ring takes keys and values once for each query head */
+    bool waits_at_once; /* and for what travels where it is called */
+    double score_count; /* query x key, over all heads */
 };
 
 static inline int64_t divide_up(int64_t value, int64_t parts) {

@@ -29,6 +29,7 @@
 
 #include "costmodel/stack.h"
 #include "sim/model/layer_adapters.h"
+#include "sim/model/layer_attention.h"
 #include "sim/model/layer_block.h"
 
 struct saved_list {
@@ -557,17 +558,24 @@ static double naive_attention_workspace_bytes(const struct layer_division *d,
  * and what the exchange holds beside them. All-gather: keys and values of all ranks, in backward
  * their gradients too. Ring: the block on its way in and the one on its way out; in backward each
  * with its gradient. All-to-all: what is sent is copied together first, and gone when a ring
- * begins. */
+ * begins. Gathered ring: keys and values of all ranks and the joined copy that is sent; beside them
+ * the output's sum in fp32, in backward that of the queries' gradient and three blocks of the keys'
+ * and values', on their way in and out and what is added. */
 static double context_workspace_bytes(const struct layer_division *d, struct gradient_need need) {
     if (d->context_heads * d->context_ring == 1) return 0;
-    const double key_value = 2 * (double)(d->attention_kv_heads * d->module->head_dim);
-    const double passes = need.input || need.weight ? 2 : 1;
-    const double blocks = d->context_ring == 1               ? 0
-                          : d->context == CONTEXT_ALL_GATHER ? (double)d->context_ring
-                                                             : 2;
-    const double sent =
-        d->context_heads == 1 ? 0 : (double)(d->attention_heads * d->module->head_dim) + key_value;
-    const double columns = fmax(passes * blocks * key_value, sent);
+    const double key_value = 2 * (double)(attention_key_heads(d) * d->module->head_dim);
+    const double query = (double)(d->attention_heads * d->module->head_dim);
+    const double ring = (double)d->context_ring, fp32 = 4 / (double)d->element_bytes;
+    const bool backward = need.input || need.weight;
+    const double passes = backward ? 2 : 1;
+    const double travels =
+        d->context_ring == 1               ? 0
+        : d->context == CONTEXT_ALL_GATHER ? passes * ring * key_value
+        : d->context != CONTEXT_GATHERED_RING
+            ? passes * 2 * key_value
+            : (ring + 1) * key_value + fp32 * query + (backward ? 3 * fp32 * key_value : 0);
+    const double sent = d->context_heads == 1 ? 0 : query + key_value;
+    const double columns = fmax(travels, sent);
     return (double)d->attention_tokens * ((double)(d->qkv_width + d->query_width) + columns) *
            (double)d->element_bytes;
 }

@@ -109,6 +109,7 @@ const char *context_kind_name(enum context_kind kind) {
         [CONTEXT_ALL_GATHER] = "all-gather",
         [CONTEXT_RING] = "ring",
         [CONTEXT_ALL_TO_ALL] = "all-to-all",
+        [CONTEXT_GATHERED_RING] = "gathered-ring",
     };
     _Static_assert(sizeof names / sizeof names[0] == CONTEXT_KIND_COUNT, "a name per kind");
     ballast_check(kind < CONTEXT_KIND_COUNT);

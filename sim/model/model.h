@@ -229,9 +229,16 @@ struct batch_shape {
  * a batched matmul over scores that do (Megatron-LM before FlashAttention). */
 enum attention_kind { ATTENTION_FLASH, ATTENTION_NAIVE, ATTENTION_KIND_COUNT };
 /* How the ranks of a context-parallel group bring queries and keys together: all keys and values
- * gathered before attention, passed around a ring while attention runs, or heads exchanged for
- * tokens (Ulysses). Without effect where cp is 1 and in the encoder. */
-enum context_kind { CONTEXT_ALL_GATHER, CONTEXT_RING, CONTEXT_ALL_TO_ALL, CONTEXT_KIND_COUNT };
+ * gathered before attention, passed around a ring while attention runs, heads exchanged for
+ * tokens (Ulysses), or gathered and attended to block by block, as a ring does, while the gradients
+ * of keys and values travel around it (PyTorch). Without effect where cp is 1 and in the encoder. */
+enum context_kind {
+    CONTEXT_ALL_GATHER,
+    CONTEXT_RING,
+    CONTEXT_ALL_TO_ALL,
+    CONTEXT_GATHERED_RING,
+    CONTEXT_KIND_COUNT
+};
 
 /* After both halves of a block and after the token embedding; or of attention's weights. */
 enum dropout { DROPOUT_OF_MODEL, DROPOUT_OFF, DROPOUT_ON };
@@ -411,7 +418,8 @@ void layer_attention_operators(const struct model *model, int64_t layer_index,
 /* One of these: its FLOP or bytes follow from square_sum. */
 bool operator_is_core_attention(const struct operator_work *work);
 /* The key-value exchange of ring attention, all steps of a pass in one message. The rank has its
- * own block from the start, so that 1 / cp of the attention that follows has nothing beside it. */
+ * own block from the start, so that 1 / cp of the attention that follows has nothing beside it. A
+ * gather of keys and values has that 1 / cp beside it alone. */
 bool operator_runs_beside_attention(const struct operator_work *work);
 
 /* What backward runs again before it, in execution order: the forward list, part of it as the style

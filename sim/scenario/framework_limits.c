@@ -46,9 +46,13 @@ static void megatron_limits(const struct scenario *s, struct arena *arena, struc
                          "training.offload_blocks %ld: --cpu-offloading-num-layers holds for "
                          "fewer than all layers of a decoder alone, with pp 1",
                          (long)blocks));
-    if (layout->cp_heads > 1 && s->layout_fields.cp_kind != CONTEXT_RING)
+    if (layout->cp_heads > 1 && s->layout_fields.cp_kind == CONTEXT_ALL_GATHER)
         add(list, "backend-context",
             "layout.cp_heads beside cp_kind all-gather: --cp-comm-type has a2a+p2p, a ring, alone");
+    if (layout->cp > 1 && s->layout_fields.cp_kind == CONTEXT_GATHERED_RING)
+        add(list, "backend-context",
+            "layout.cp_kind gathered-ring is PyTorch's: --cp-comm-type has p2p (ring), all_gather "
+            "and a2a (all-to-all)");
     if (s->schedule.row == &schedule_gpipe)
         add(list, "backend-schedule",
             "schedule \"gpipe\": Megatron-LM runs 1F1B, interleaved or not");

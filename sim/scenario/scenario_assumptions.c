@@ -279,6 +279,12 @@ static void adamw_assumption(struct reader *r) {
                                     fused ? "" : "; training.adamw_kernels fused moves less"));
 }
 
+static const char *context_way(enum context_kind kind) {
+    return kind == CONTEXT_RING         ? "around a ring beside attention"
+           : kind == CONTEXT_ALL_GATHER ? "to all ranks before attention"
+                                        : "to all ranks, their gradients around a ring";
+}
+
 /* How a sequence is shared, where nobody said. */
 static void context_assumption(struct reader *r) {
     struct scenario *s = r->s;
@@ -289,9 +295,7 @@ static void context_assumption(struct reader *r) {
                                     "context parallelism: keys and values travel %s, tokens are "
                                     "dealt so that a causal mask costs all ranks the same "
                                     "(layout.cp_kind, cp_balanced not given)",
-                                    s->layout_fields.cp_kind == CONTEXT_RING
-                                        ? "around a ring beside attention"
-                                        : "to all ranks before attention"));
+                                    context_way((enum context_kind)s->layout_fields.cp_kind)));
 }
 
 /* Core attention and every other matmul are dropped by some styles whatever the kernel. */

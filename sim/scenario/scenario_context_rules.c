@@ -18,9 +18,16 @@ static void choose_context_kind(struct reader *r) {
     struct scenario *s = r->s;
     const cJSON *said =
         scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_kind"));
-    if (said != NULL || s->stack == NULL || !s->stack->context_heads || s->layout.cp == 1 ||
-        s->layout_fields.cp_heads > 1)
-        return;
+    if (said != NULL || s->stack == NULL || s->layout.cp == 1) return;
+    if (s->stack->context_gathers) {
+        s->layout_fields.cp_kind = CONTEXT_GATHERED_RING;
+        scenario_assume(r, arena_format(s->arena,
+                                        "context parallelism gathers keys and values and sends "
+                                        "their gradients around a ring as stack %s does "
+                                        "(layout.cp_kind gathered-ring)",
+                                        s->stack->name));
+    }
+    if (!s->stack->context_heads || s->layout_fields.cp_heads > 1) return;
     const bool by_heads = undivided_heads(s, s->layout.cp) == NULL;
     if (by_heads) s->layout_fields.cp_kind = CONTEXT_ALL_TO_ALL;
     scenario_assume(

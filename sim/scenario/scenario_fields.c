@@ -141,7 +141,8 @@ const struct field_table scenario_cluster_table =
 
 #define AT(member) offsetof(struct scenario_layout, member)
 /* in the order of enum context_kind */
-static const char *const context_names[] = { "all-gather", "ring", "all-to-all", NULL };
+static const char *const context_names[] = { "all-gather", "ring", "all-to-all", "gathered-ring",
+                                             NULL };
 static const struct field layout_fields[] = {
     { "backend", FIELD_CHOICE, AT(backend), 0, 0, "\"megatron-lm\"", "",
       "the training framework; where a stack is named and this is not given, that of the stack",
@@ -165,8 +166,9 @@ static const struct field layout_fields[] = {
       "context parallel degree: ranks that share each sequence of the language model", NULL },
     { "cp_kind", FIELD_CHOICE, AT(cp_kind), 0, 0, "\"ring\"", "",
       "how keys and values travel with cp > 1: all gathered before attention, around a ring beside "
-      "it (Megatron-LM's p2p), or heads exchanged for tokens (DeepSpeed Ulysses; stacks that do so "
-      "where a layout says nothing have `context_heads`)",
+      "it (Megatron-LM's p2p), heads exchanged for tokens (DeepSpeed Ulysses), or gathered while "
+      "their gradients go around a ring (PyTorch's); where a layout does not say, the last two of "
+      "stacks with `context_heads` and `context_gathers`",
       context_names },
     { "cp_heads", FIELD_COUNT, AT(cp_heads), 1, 1024, "1", "ranks",
       "of cp, neighbouring ranks that exchange heads for tokens, while the others do as cp_kind "

@@ -63,14 +63,17 @@ static void attention_times(const struct price_table *table, enum layer_kind kin
     price_attention(table, kind, works, count, ns);
 }
 
-/* Of attention, what runs while the ring does: all steps but the last. */
-static int64_t beside_ring_ns(const struct price_table *table, int64_t attention) {
-    return attention - attention / tensor_split_ring(&table->split);
+/* Of attention, what runs while the ring does: all steps but the last; while a gather does, the
+ * first. */
+static int64_t beside_ring_ns(const struct price_table *table, const struct priced_list *list,
+                              int64_t attention) {
+    const int64_t step = attention / tensor_split_ring(&table->split);
+    return list->gathers_alone ? step : attention - step;
 }
 
 static int64_t exposed_ring_ns(const struct price_table *table, const struct priced_list *list,
                                int64_t attention) {
-    int64_t beside = beside_ring_ns(table, attention);
+    int64_t beside = beside_ring_ns(table, list, attention);
     return list->ring_ns > beside ? list->ring_ns - beside : 0;
 }
 
@@ -482,7 +485,7 @@ static int64_t ring_operators(const struct price_table *table, enum layer_kind k
     price_attention(table, kind, works, count, ns);
     for (int64_t i = 0; i < count; i++)
         attention += ns[i];
-    int64_t beside = beside_ring_ns(table, attention);
+    int64_t beside = beside_ring_ns(table, list, attention);
     out[-1] = (struct operator_time){ list->ring_ns, STREAM_HIDDEN };
     out[0] = (struct operator_time){ beside, STREAM_COMPUTE };
     out[1] = (struct operator_time){ attention - beside, STREAM_COMPUTE };

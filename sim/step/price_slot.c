@@ -240,7 +240,8 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
         struct price price =
             cost_model_price_at(s->cost_model, work, &table->groups[work->communicator], &place);
         if (operator_runs_beside_attention(work)) {
-            out->ring_ns = ns_from_seconds(price.seconds);
+            out->gathers_alone = work->kind == OPERATOR_ALL_GATHER;
+            out->ring_ns += ns_from_seconds(price.seconds);
             out->ring_run = out->run_count; /* the next one */
             continue;
         }

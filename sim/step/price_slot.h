@@ -40,10 +40,11 @@ struct priced_list {
     int64_t fixed_ns, comm_ns; /* without attention and the ring beside it */
     int64_t context_ns;        /* of comm_ns, what context parallelism adds */
     int64_t ring_ns;
-    double priced_ns;  /* of these, hidden traffic too */
-    double band_ns;    /* sum of ns x band */
-    double stated_ns;  /* ... of the bands that rules state */
-    double outside_ns; /* priced outside the measured range */
+    bool gathers_alone; /* the ring is a gather, which has the first block's attention beside it */
+    double priced_ns;   /* of these, hidden traffic too */
+    double band_ns;     /* sum of ns x band */
+    double stated_ns;   /* ... of the bands that rules state */
+    double outside_ns;  /* priced outside the measured range */
 };
 
 /* One layer kind at one token count. */

@@ -144,7 +144,8 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
     if (layout->cp_heads > 1 && kind == CONTEXT_RING)
         FLAG(out, "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes %ld %ld",
              (long)layout->cp_heads, (long)(layout->cp / layout->cp_heads));
-    else if (layout->cp > 1 && layout->cp_heads == 1 && kind != CONTEXT_RING)
+    else if (layout->cp > 1 && layout->cp_heads == 1 &&
+             (kind == CONTEXT_ALL_TO_ALL || kind == CONTEXT_ALL_GATHER))
         FLAG(out, "--cp-comm-type %s", kind == CONTEXT_ALL_TO_ALL ? "a2a" : "all_gather");
     if (layout->cp > 1 && kind != CONTEXT_ALL_TO_ALL && !s->layout_fields.cp_balanced)
         NOTE(out, "layout.cp_balanced false: Megatron-LM deals each sequence from both ends, which "

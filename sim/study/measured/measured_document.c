@@ -266,6 +266,15 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
+/* What a stack has of the kind that is said; "" is any. PyTorch has one ring, which gathers. */
+static const char *measured_context_kind(const struct stack *stack, const char *said) {
+    static const char exchange[] = "all-to-all";
+    if (strcmp(said, exchange) == 0) return exchange;
+    if (stack->context_gathers) return context_kind_name(CONTEXT_GATHERED_RING);
+    if (said[0] != '\0') return said;
+    return stack->context_heads ? exchange : context_kind_name(CONTEXT_RING);
+}
+
 /* As the notes or the stack's name say, else as the stack does. Ulysses where its ranks do not
  * divide the heads is a ring (modelscope/ms-swift rings what is left over). */
 static void add_context_kind(cJSON *layout, struct measured_row *row) {
@@ -279,7 +288,7 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
         return;
     }
     const bool by_stack = said[0] == '\0';
-    const char *kind = !by_stack ? said : row->out->stack->context_heads ? exchange : "ring";
+    const char *kind = measured_context_kind(row->out->stack, said);
     const bool divides = r->heads % (row->tp * row->cp) == 0;
     const enum measured_balance balance = measured_says_balance(r->notes);
     const bool contiguous = balance == BALANCE_UNSAID ? row->out->stack->context_contiguous
@@ -294,10 +303,10 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
         kind = "ring";
     } else
         measured_row_note(row, "cp: by %s, as %s",
-                          strcmp(kind, exchange) == 0 ? "heads (Ulysses)"
-                          : strcmp(kind, "ring") != 0 ? "gathered keys and values"
-                          : usual_balance             ? "a ring (balanced as usual)"
-                                                      : "a ring",
+                          strcmp(kind, exchange) == 0       ? "heads (Ulysses)"
+                          : strcmp(kind, "all-gather") == 0 ? "gathered keys and values"
+                          : usual_balance                   ? "a ring (balanced as usual)"
+                                                            : "a ring",
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
     if (strcmp(kind, exchange) == 0) return;

@@ -385,6 +385,13 @@ static const struct {
       QUERY + 2 * KEY_VALUE, 2 * KEY_VALUE + QUERY + KEY_VALUE },
     { CONTEXT_RING, 4, PASS_SET_FORWARD, "query all-to-all, key-value all-to-all",
       "output all-to-all", QUERY + KEY_VALUE, QUERY },
+    { CONTEXT_GATHERED_RING, 1, PASS_SET_FORWARD, "key-value all-gather", NULL, 4 * KEY_VALUE, 0 },
+    /* gradients in fp32, a step for each rank */
+    { CONTEXT_GATHERED_RING, 1, PASS_SET_BACKWARD, "key-value all-gather, key-value gradient ring",
+      NULL, 4 * KEY_VALUE + 8 * KEY_VALUE, 0 },
+    { CONTEXT_GATHERED_RING, 2, PASS_SET_FORWARD,
+      "query all-to-all, key-value all-to-all, key-value all-gather", "output all-to-all",
+      QUERY + KEY_VALUE + 2 * KEY_VALUE, QUERY },
 };
 
 static void test_exchange(void **state) {
@@ -406,16 +413,22 @@ static void test_exchange(void **state) {
             if (operator_is_core_attention(w)) attention = j;
             if (communicator_shares_sequence(w->communicator))
                 operator_list_push(&parts[attention >= 0], *w);
-            const bool two_ways = exchange_cases[i].heads == 2, all = w->kind == OPERATOR_ALL_TO_ALL;
+            const bool two_ways = exchange_cases[i].heads == 2,
+                       all = w->kind == OPERATOR_ALL_TO_ALL;
             if (communicator_shares_sequence(w->communicator))
                 assert_int_equal(w->communicator, !two_ways ? COMMUNICATOR_CONTEXT
-                                                  : all ? COMMUNICATOR_CONTEXT_HEADS
-                                                        : COMMUNICATOR_CONTEXT_RING);
+                                                  : all     ? COMMUNICATOR_CONTEXT_HEADS
+                                                            : COMMUNICATOR_CONTEXT_RING);
             bool beside = operator_runs_beside_attention(w);
-            if (beside != (strcmp(w->name, "key-value ring") == 0))
+            const bool gathers = exchange_cases[i].context == CONTEXT_GATHERED_RING &&
+                                 strcmp(w->name, "key-value all-gather") == 0;
+            if (beside != (gathers || strcmp(w->name, "key-value ring") == 0 ||
+                           strcmp(w->name, "key-value gradient ring") == 0))
                 fail_msg("row %zu: %s beside attention", i, w->name);
             /* the ring ends right where the attention begins that hides it */
-            if (beside) assert_true(operator_is_core_attention(&list.operators[j + 1]));
+            if (beside)
+                assert_true(operator_is_core_attention(&list.operators[j + 1]) ||
+                            operator_runs_beside_attention(&list.operators[j + 1]));
         }
         char text[2][256];
         double bytes[2] = { 0, 0 };
@@ -437,7 +450,9 @@ static void test_exchange(void **state) {
             if (operator_is_core_attention(&list.operators[j])) flop += list.operators[j].flop;
         assert_true(flop == (exchange_cases[i].set == PASS_SET_FORWARD ? 1 : 2.5) * 2 * 32 * 128 *
                                 8192.0 * 8192.0 / 4);
-        if (exchange_cases[i].context != CONTEXT_RING || exchange_cases[i].heads == 4)
+        const bool in_pieces = exchange_cases[i].context == CONTEXT_RING ||
+                               exchange_cases[i].context == CONTEXT_GATHERED_RING;
+        if (!in_pieces || exchange_cases[i].heads == 4)
             assert_true(w->token_sum == 2048 && w->square_sum == 8192.0 * 8192.0 / 4);
         assert_int_equal(w->heads, 32);
         assert_int_equal(w->kv_heads, 4);
@@ -478,6 +493,45 @@ static void test_ring_pieces(void **state) {
     assert_true(find(&list, "attention")->square_sum == 2048.0 * 2048.0);
     assert_true(find(&list, "attention of other ranks' keys")->square_sum == 3 * 2048.0 * 2048.0);
     operator_list_free(&list);
+    arena_destroy(arena);
+}
+
+/* PyTorch's ring of four, 32 query and 4 key-value heads. Compiled it waits for each collective where
+ * it is called; keys and values copied for each query head are eight times as many. */
+static void test_gathered_ring(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "internvl-6b-70b");
+    struct batch_shape shape = model_batch_shape(m, 1, 8, 8192, 8192.0 * 8192.0);
+    const double output = 2048 * 32.0 * 128, keys = 2048 * 2.0 * 32 * 128;
+    for (int compiled = 0; compiled < 2; compiled++)
+        for (int repeats = 0; repeats < 2; repeats++) {
+            struct tensor_split split = { .tp = 2, .cp = 4, .context = CONTEXT_GATHERED_RING };
+            split.block.compiled = compiled == 1;
+            split.block.repeats_keys = repeats == 1;
+            const double moved = repeats == 1 ? keys : keys / 8;
+            struct operator_list list = block_operators(m, &shape, split, PASS_SET_FORWARD);
+            const struct operator_work *gather = find(&list, "key-value all-gather"),
+                                       *others = find(&list, "attention of other ranks' keys");
+            assert_true(gather->network_bytes == 4 * moved * 2);
+            assert_int_equal(operator_runs_beside_attention(gather), !split.block.compiled);
+            assert_int_equal(others->kv_heads, repeats == 1 ? 32 : 4);
+            assert_true(others->square_sum == 3 * 2048.0 * 1024.0 && !others->causal);
+            assert_true(find(&list, "attention merge")->memory_bytes ==
+                        output * (compiled == 1 ? 12 + 3 * 10 : 12 + 3 * 42));
+            operator_list_free(&list);
+            list = block_operators(m, &shape, split, PASS_SET_BACKWARD);
+            const struct operator_work *ring = find(&list, "key-value gradient ring");
+            assert_int_equal(ring->kind, OPERATOR_SEND);
+            assert_true(ring->network_bytes == 4 * moved * 4);
+            assert_int_equal(operator_runs_beside_attention(ring), !split.block.compiled);
+            /* before the attention that hides it, or behind the one that made it */
+            assert_int_equal(ring > find(&list, "attention"), compiled == 1);
+            assert_true(find(&list, "attention merge")->memory_bytes ==
+                        (compiled == 1 ? (output + moved) * (12 + 3 * 10)
+                                       : (output + moved) * 12 + 3 * (18 * output + 26 * moved)));
+            operator_list_free(&list);
+        }
     arena_destroy(arena);
 }
 
@@ -727,6 +781,7 @@ int main(void) {
         cmocka_unit_test(test_unpads),
         cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_ring_pieces),
+        cmocka_unit_test(test_gathered_ring),
         cmocka_unit_test(test_unaligned_heads),
         cmocka_unit_test(test_no_exchange),
         cmocka_unit_test(test_heads_dealt),

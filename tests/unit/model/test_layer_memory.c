@@ -387,6 +387,8 @@ static void test_exchange_workspace(void **state) {
         { CONTEXT_ALL_GATHER, 4 * 1536 + 4 * 3072 * 2 },
         { CONTEXT_RING, 4 * 1536 + 4 * 3072 },
         { CONTEXT_ALL_TO_ALL, 4 * 1536 + 3 * 1536 },
+        /* four blocks and the joined one, a sum in fp32, three blocks of gradients in fp32 */
+        { CONTEXT_GATHERED_RING, 4 * 1536 + 5 * 3072 + 2 * 1536 + 3 * 2 * 3072 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tensor_split split = { .tp = 8, .cp = 4, .context = cases[i].context };

@@ -222,7 +222,8 @@ static void test_rules_in_the_file(void **state) {
           "all-reduces cannot run beside a matmul in pieces" },
         { "unknown cp_kind", LAYOUT, "\"layout\": { \"tp\": 2, \"cp_kind\": \"rings\" }",
           "5:33: error: /layout/cp_kind: unknown cp_kind \"rings\"",
-          "did you mean \"ring\"? one of: all-gather, ring, all-to-all" },
+          "did you mean \"ring\"? one of: all-gather, ring, all-to-all, "
+          "gathered-ring" },
         { "unknown attention", TRAINING, "\"training\": { \"attention\": \"native\" }",
           "6:28: error: /training/attention: unknown attention \"native\"",
           "did you mean \"naive\"? one of: flash, naive, flash-2, flash-3, masked, flash-1, "

@@ -68,7 +68,8 @@ static void test_overlap_as_the_stack_does(void **state) {
     }
 }
 
-/* hf-deepspeed exchanges heads where its ranks divide them and the layout names no other way. */
+/* hf-deepspeed exchanges heads where its ranks divide them and the layout names no other way;
+ * PyTorch's own ring gathers keys and values. */
 static void test_sharing_of_sequences(void **state) {
     (void)state;
     static const struct {
@@ -83,6 +84,12 @@ static void test_sharing_of_sequences(void **state) {
           CONTEXT_RING },
         { { "layout.stack=hf-deepspeed", "layout.cp=4", "layout.cp_heads=2" }, CONTEXT_RING },
         { { "layout.cp=4", "layout.cp_heads=4" }, CONTEXT_ALL_TO_ALL }, /* of all ranks */
+        { { "layout.stack=torchtitan", "layout.cp=4" }, CONTEXT_GATHERED_RING },
+        { { "layout.stack=torchtitan", "layout.cp=4", "layout.cp_heads=2" },
+          CONTEXT_GATHERED_RING },
+        { { "layout.stack=torchtitan", "layout.cp=4", "layout.cp_kind=ring" }, CONTEXT_RING },
+        { { "layout.stack=torchtitan" }, CONTEXT_RING },              /* nothing is shared */
+        { { "layout.stack=picotron", "layout.cp=4" }, CONTEXT_RING }, /* its base is torchtitan's */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);

@@ -212,6 +212,65 @@ static void test_ring_hides_behind_attention(void **state) {
     }
 }
 
+/* Eager PyTorch's: a gather alone has the first of four steps beside it, with the gradients behind it
+ * the first three; compiled nothing has. */
+static void test_gathered_ring_hides(void **state) {
+    (void)state;
+    static const struct {
+        const char *stack;
+        int64_t steps[2]; /* of four, of each pass */
+    } cases[] = { { "layout.stack=hf-fsdp", { 1, 3 } }, { "layout.stack=hf-compile", { 0, 0 } } };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct step_fixture f;
+        const char *const setup[] = { "model=llama3-8b",
+                                      "layout.backend=fsdp",
+                                      cases[c].stack,
+                                      "layout.pp=1",
+                                      "layout.tp=1",
+                                      "layout.cp=4",
+                                      "cluster.gpus_per_node=1",
+                                      "cluster.nic_Gbit_per_s_per_gpu=2",
+                                      NULL };
+        fixture_open(&f, setup);
+        const struct scenario *s = f.scenario;
+        assert_int_equal(s->layout_fields.cp_kind, CONTEXT_GATHERED_RING);
+        struct tensor_split split = scenario_split(s);
+        struct batch_shape shape = model_batch_shape(s->model, 1, 0, 16384, 16384.0 * 16384);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time time;
+        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
+        int64_t layer;
+        assert_true(has_kind(s->model, LAYER_LANGUAGE_BLOCK, &layer));
+        for (int set = 0; set < 2; set++) {
+            struct operator_list list = { 0 };
+            layer_operators(s->model, layer, &shape, &split, (enum pass_set)set,
+                            model_gradient_need(s->model, layer), &list);
+            int64_t attention_ns = 0, moves_ns = 0;
+            for (int64_t i = 0; i < list.count; i++) {
+                const struct operator_work *work = &list.operators[i];
+                struct communicator group = layout_communicator(&s->layout, work->communicator);
+                int64_t ns = ns_from_seconds(cost_model_price(s->cost_model, work, &group).seconds);
+                if (communicator_shares_sequence(work->communicator)) moves_ns += ns;
+                if (operator_is_core_attention(work)) attention_ns += ns;
+            }
+            operator_list_free(&list);
+            const int64_t step_ns = attention_ns / 4;
+            const int64_t beside_ns = cases[c].steps[set] == 3   ? attention_ns - step_ns
+                                      : cases[c].steps[set] == 1 ? step_ns
+                                                                 : 0;
+            assert_true(moves_ns > beside_ns);
+            assert_int_equal(set == 0 ? time.forward_comm_ns : time.backward_comm_ns,
+                             moves_ns - beside_ns);
+            struct operator_time operators[PRICE_OPERATOR_LIMIT];
+            const int64_t count = price_table_operators(f.prices, LAYER_LANGUAGE_BLOCK, &shape,
+                                                        (enum pass_set)set, operators);
+            assert_int_equal(brute_makespan_ns(operators, count),
+                             set == 0 ? time.forward_ns : time.backward_ns);
+        }
+        fixture_close(&f);
+    }
+}
+
 /* What unpads attention beside a ring is priced like every operator: alone they sum up to the
  * layer. */
 static void test_ring_beside_unpadded_attention(void **state) {
@@ -330,9 +389,9 @@ static void test_tensor_overlap(void **state) {
 
 /* Of 8,192 tokens on four TP ranks of H100. */
 static struct layer_time block_time(const char *const more[4]) {
-    const char *const setup[] = { "model=llama3-8b", "layout.tp=4",
-                                  "cluster.hardware=h100-80g-sxm",
-                                  more[0], more[1], more[2], more[3], NULL };
+    const char *const setup[] = { "model=llama3-8b", "layout.tp=4", "cluster.hardware=h100-80g-sxm",
+                                  more[0],           more[1],       more[2],
+                                  more[3],           NULL };
     struct step_fixture f;
     fixture_open(&f, setup);
     struct batch_shape shape = model_batch_shape(f.scenario->model, 1, 0, 8192, 8192.0 * 8192);
@@ -364,9 +423,8 @@ static double cut_compute(const char *recipe) {
     static const char *const overlaps[] = { "layout.tp_overlap=false", "layout.tp_overlap=true" };
     double compute_ns[2];
     for (int cut = 0; cut < 2; cut++) {
-        const struct layer_time time =
-            block_time((const char *const[4]){ "layout.stack=none", overlaps[cut],
-                                               "training.precision=fp8", recipe });
+        const struct layer_time time = block_time((const char *const[4]){
+            "layout.stack=none", overlaps[cut], "training.precision=fp8", recipe });
         compute_ns[cut] = (double)(time.forward_ns - time.forward_comm_ns + time.backward_ns -
                                    time.backward_comm_ns);
     }
@@ -695,6 +753,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_hide_behind_matmuls),
         cmocka_unit_test(test_prices_are_those_of_the_cost_model),
         cmocka_unit_test(test_ring_hides_behind_attention),
+        cmocka_unit_test(test_gathered_ring_hides),
         cmocka_unit_test(test_ring_beside_unpadded_attention),
         cmocka_unit_test(test_unbalanced_ring),
         cmocka_unit_test(test_tensor_overlap),
