@@ -13,10 +13,18 @@
 #define SECONDS_PER_DAY 86400.0
 
 /* Costs are double seconds; the engine's clock is integer. Rounded here and nowhere else, so that
- * equal times are equal on every machine. */
+ * equal times are equal on every machine. Beyond the clock's 292 years: its end. */
 static inline int64_t ns_from_seconds(double seconds)
 {
-    return (int64_t)(seconds * NS_PER_S + 0.5);
+    const double ns = seconds * NS_PER_S + 0.5, end = 9.2e18;
+    return (int64_t)(ns < end ? ns : end);
+}
+
+/* Of one operator's price: 28 hours at most, far beyond any (job_limits.h refuses a step of them),
+ * so that sums over 10,000 layers stay inside the clock. */
+static inline int64_t ns_from_price(double seconds)
+{
+    return ns_from_seconds(seconds < 1e5 ? seconds : 1e5);
 }
 
 static inline double seconds_from_ns(int64_t ns)

@@ -7,6 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
 #include "sim/replay/job_data.h"
+#include "sim/replay/job_limits.h"
 #include "sim/scenario/scenario_fields.h"
 
 double job_left_out_fraction(const struct job *job) {
@@ -524,9 +525,10 @@ static struct job *begin(const struct scenario *scenario) {
 }
 
 static bool plan_and_build(struct job *job, struct error *err) {
-    if (!make_plan(job, err)) return false;
+    if (!job_check_layer_times(job, err) || !make_plan(job, err)) return false;
     price_pieces(job);
     job->step = step_model_create(job->arena, job->scenario, &job->plan, job->prices);
+    if (!job_check_outer_times(job, err)) return false;
     attach_iteration_planner(job);
     return true;
 }

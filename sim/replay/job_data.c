@@ -125,25 +125,3 @@ bool job_load_data(struct job *job, struct error *err) {
     job->load_s = wall_clock_s() - start;
     return true;
 }
-
-/* Times are whole nanoseconds; a year of work for one GPU is beyond any step. */
-bool job_check_work(const struct job *job, struct error *err) {
-    const struct scenario *s = job->scenario;
-    const double most_flop = 3e7 * 1e15;
-    double flop = 0;
-    for (int64_t i = 0; i < s->model->layer_count; i++)
-        flop += model_layer_training_flop(s->model, i, &job->largest);
-    flop *= (double)s->micro_batches_per_rank;
-    if (flop <= most_flop) return true;
-    error_set(
-        err,
-        "a step would be %.1e FLOP for each data-parallel rank, a year's work of a GPU or more: "
-        "a micro-batch of data set \"%s\" holds up to %lld tokens, and a rank has %lld of them",
-        flop, job->dataset->name,
-        (long long)(job->largest.language_tokens + job->largest.vision_tokens +
-                    job->largest.video_tokens),
-        (long long)s->micro_batches_per_rank);
-    if (err != NULL) err->rule = "step-length";
-    return error_hint(err, "shorter clips (clip_limit_ms), smaller frames or images, or a smaller "
-                           "training.global_batch");
-}

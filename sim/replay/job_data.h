@@ -10,7 +10,5 @@ enum { JOB_OWN_NOTES = 8 };
 /* Fills dataset, load_s and the first of data_notes, which has room for the job's own notes. False
  * and an error where the file cannot be read, or the model has no price for what it holds. */
 bool job_load_data(struct job *job, struct error *err);
-/* False and an error (rule "step-length") where the largest micro-batch is beyond any step. */
-bool job_check_work(const struct job *job, struct error *err);
 
 #endif

@@ -27,7 +27,7 @@ struct offload_time offload_time(double bytes, double pcie_bytes_per_s,
                                  const struct layer_time *layer, enum recompute_kind how,
                                  int64_t window) {
     if (layer->backward_ns == 0) return (struct offload_time){ 0 };
-    int64_t copy_ns = ns_from_seconds(bytes / pcie_bytes_per_s);
+    int64_t copy_ns = ns_from_price(bytes / pcie_bytes_per_s);
     int64_t forward_ns = window * layer->forward_ns;
     int64_t backward_ns = window * (layer->backward_ns + layer->recompute_ns[how]);
     return (struct offload_time){

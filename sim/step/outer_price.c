@@ -9,7 +9,7 @@
 int64_t outer_ns(const struct step_model *m, struct outer_call call,
                  const struct operator_work *work, const struct communicator *group) {
     struct price price = cost_model_price(m->scenario->cost_model, work, group);
-    int64_t ns = ns_from_seconds(price.seconds);
+    int64_t ns = ns_from_price(price.seconds);
     if (call.factor != 1) ns = llround(call.factor * (double)ns);
     if (m->record != NULL) {
         price.seconds = seconds_from_ns(ns);

@@ -52,7 +52,7 @@ static struct price attention_price(const struct price_table *table, enum layer_
 static void price_attention(const struct price_table *table, enum layer_kind kind,
                             const struct operator_work *works, int64_t count, int64_t *ns) {
     for (int64_t i = 0; i < count; i++)
-        ns[i] = ns_from_seconds(attention_price(table, kind, &works[i]).seconds);
+        ns[i] = ns_from_price(attention_price(table, kind, &works[i]).seconds);
 }
 
 static void attention_times(const struct price_table *table, enum layer_kind kind,
@@ -497,7 +497,7 @@ static int64_t attention_operators(const struct price_table *table, enum layer_k
                                    struct operator_time *out) {
     for (int64_t i = 0; i < count; i++)
         out[i] = (struct operator_time){
-            ns_from_seconds(attention_price(table, kind, &works[i]).seconds), STREAM_COMPUTE
+            ns_from_price(attention_price(table, kind, &works[i]).seconds), STREAM_COMPUTE
         };
     return count;
 }

@@ -121,7 +121,7 @@ static int64_t pieces_ns(const struct price_table *table, const struct operator_
     piece.recipe = matmul->recipe;
     piece.odd_rows = matmul->odd_rows;
     piece.unaligned = matmul->unaligned;
-    return pieces * ns_from_seconds(cost_model_price_at(table->scenario->cost_model, &piece,
+    return pieces * ns_from_price(cost_model_price_at(table->scenario->cost_model, &piece,
                                                         &table->groups[COMMUNICATOR_NONE], place)
                                         .seconds);
 }
@@ -241,11 +241,11 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
             cost_model_price_at(s->cost_model, work, &table->groups[work->communicator], &place);
         if (operator_runs_beside_attention(work)) {
             out->gathers_alone = work->kind == OPERATOR_ALL_GATHER;
-            out->ring_ns += ns_from_seconds(price.seconds);
+            out->ring_ns += ns_from_price(price.seconds);
             out->ring_run = out->run_count; /* the next one */
             continue;
         }
-        timed->ns = ns_from_seconds(price.seconds);
+        timed->ns = ns_from_price(price.seconds);
         out->priced_ns += (double)timed->ns;
         out->band_ns += (double)timed->ns * price.band_fraction;
         out->stated_ns += (double)timed->ns * price_stated_band(&price);
@@ -362,7 +362,7 @@ static void price_kind(struct price_table *table, enum layer_kind kind,
     out->send_ns = memory_alloc(sizeof *out->send_ns * (size_t)(table->link_count + 1));
     for (int64_t link = 0; link < table->link_count; link++)
         out->send_ns[link] =
-            ns_from_seconds(price_slot_send_price(table, kind, shape, &table->links[link]).seconds);
+            ns_from_price(price_slot_send_price(table, kind, shape, &table->links[link]).seconds);
 }
 
 static void price_slot(struct price_table *table, int axis, const struct batch_shape *shape,

@@ -339,7 +339,7 @@ void step_block_options(const struct step_model *m, int64_t part,
         for (int how = 0; how < RECOMPUTE_KIND_COUNT; how++) {
             group->recompute_ns[how] = time->recompute_ns[how];
             group->block_bytes[how] = time->backward_ns > 0 ? time->saved_bytes[how] : 0;
-            group->copy_ns[how] = ns_from_seconds(group->block_bytes[how] / rate);
+            group->copy_ns[how] = ns_from_price(group->block_bytes[how] / rate);
         }
     }
 }

@@ -140,6 +140,34 @@ static void test_errors(void **state) {
 }
 
 /* Text tokens and tiles become the model's tokens; other figures are noted. */
+/* Prices at the far end of what files and rules may say: an error before a clock runs over. */
+static void test_steps_beyond_any(void **state) {
+    (void)state;
+    static const struct {
+        const char *set[5];
+        const char *text; /* NULL: long, but a step */
+    } cases[] = {
+        { { "rules=[{\"operator\":\"any\",\"time_us\":1e9}]" }, "block takes" },
+        { { "rules=[{\"operator\":\"any\",\"efficiency\":1e-6}]", "what_if.slow_gpu_factor=1000" },
+          "head takes" },
+        { { "cluster.gpus_per_node=1", "cluster.nic_Gbit_per_s_per_gpu=0.01",
+            "what_if.nic_factor=0.001", "cluster.nic_efficiency_fraction=0.01" },
+          "takes" },
+        { { "rules=[{\"operator\":\"any\",\"efficiency\":1e-3}]" }, NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = fixture_scenario("samples.csv", cases[i].set);
+        struct error err = { 0 };
+        struct job *job = job_create(s, &err);
+        if ((job == NULL) != (cases[i].text != NULL)) fail_msg("case %zu: %s", i, err.text);
+        if (job == NULL &&
+            (strstr(err.text, cases[i].text) == NULL || strcmp(err.rule, "step-length") != 0))
+            fail_msg("case %zu: %s", i, err.text);
+        if (job != NULL) job_destroy(job);
+        scenario_destroy(s);
+    }
+}
+
 static void test_tokens_of_tiles(void **state) {
     (void)state;
     static const struct {
@@ -447,6 +475,7 @@ int main(void) {
         cmocka_unit_test(test_shapes_follow_the_order_of_consumption),
         cmocka_unit_test(test_few_iterations_stand_for_all),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_steps_beyond_any),
         cmocka_unit_test(test_tokens_of_tiles),
         cmocka_unit_test(test_the_notes_of_the_data_set_arrive),
         cmocka_unit_test(test_samples_of_a_step),
