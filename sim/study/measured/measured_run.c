@@ -10,7 +10,6 @@
 #include <strings.h>
 #include "sim/base/field.h"
 #include "sim/study/measured/measured_clause.h"
-#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_words.h"
 
 /* COLUMN_LABEL stays as it is; COLUMN_WORD and COLUMN_WORDS have fixed words (measured_words.h). */
@@ -45,7 +44,7 @@ static const struct column {
     { "head_dim", COLUMN_COUNT, AT(head_dim), 1, 1e7 },
     { "vocab", COLUMN_COUNT, AT(vocab), 1, 1e7 },
     { "head", COLUMN_WORD, AT(head), 0, 0 },
-    { "head_share", COLUMN_NUMBER, AT(head_share), 0, 0 },
+    { "head_share", COLUMN_NUMBER, AT(head_share), 0, 1e6 },
     { "moe", COLUMN_WORD, AT(moe), 0, 0 },
     { "seq_len", COLUMN_COUNT, AT(seq_len), 1, 1e8 },
     { "seq_len", COLUMN_TEXT, AT(seq_len_text), 0, 0 }, /* "2048 max": the longest sample */
@@ -55,7 +54,7 @@ static const struct column {
     { "hardware", COLUMN_TEXT, AT(hardware), 0, 0 },
     { "gpus_per_node", COLUMN_COUNT, AT(gpus_per_node), 1, 1e7 },
     { "gpu_count", COLUMN_COUNT, AT(gpu_count), 1, 1e7 },
-    { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu), 0, 0 },
+    { "nic_Gbit_per_s_per_gpu", COLUMN_NUMBER, AT(nic_Gbit_per_s_per_gpu), 0, 1e6 },
     { "nics_per_node", COLUMN_COUNT, AT(nics_per_node), 1, 1024 },
     { "tp", COLUMN_COUNT, AT(tp), 1, 1e6 },
     { "sp", COLUMN_COUNT, AT(sp), 0, 1 },
@@ -94,9 +93,9 @@ static const struct column {
     { "lora_targets", COLUMN_TEXT, AT(lora_targets), 0, 0 },
     { "stack", COLUMN_TEXT, AT(stack), 0, 0 },
     { "outcome", COLUMN_WORD, AT(outcome), 0, 0 },
-    { "iter_time_s", COLUMN_NUMBER, AT(iter_time_s), 0, 0 },
+    { "iter_time_s", COLUMN_NUMBER, AT(iter_time_s), 1e-6, 3e7 },
     { "iter_time_derived", COLUMN_COUNT, AT(iter_time_derived), 0, 1 },
-    { "peak_mem_GiB", COLUMN_NUMBER, AT(peak_mem_GiB), 0, 0 },
+    { "peak_mem_GiB", COLUMN_NUMBER, AT(peak_mem_GiB), 1e-3, 1e6 },
     { "peak_mem_kind", COLUMN_WORD, AT(peak_mem_kind), 0, 0 },
     { "notes", COLUMN_LABEL, AT(notes), 0, 0 },
 };
@@ -134,6 +133,25 @@ static void tell_reading(struct arena *arena, struct measured_run *run, const ch
     run->readings = longer;
 }
 
+/* What stands behind a count and changes nothing of it: not "2 nodes", "16 per GPU", "4096 x 2".
+ * Brackets explain: "16 (2 x 8)". */
+static bool is_remark(const char *text) {
+    static const char *const words[] = { "max",    "maximum", "mean",      "average", "avg",
+                                         "padded", "packed",  "truncated", "total",   "tokens",
+                                         "token",  "samples", "sequences", "gpus",    "gpu",
+                                         "cards",  "layers",  "blocks",    "heads",   "steps" };
+    while (*(text += strspn(text, " ")) != '\0' && *text != '(') {
+        const size_t length = strcspn(text, " (");
+        bool known = false;
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+            known = known ||
+                    (strlen(words[i]) == length && strncasecmp(words[i], text, length) == 0);
+        if (!known) return false;
+        text += length;
+    }
+    return true;
+}
+
 /* "2048 max" is a length with a remark: the number is what the run was padded or cut to. */
 static bool read_count(struct arena *arena, const char *name, const char *text, int64_t *value,
                        struct measured_run *run) {
@@ -141,6 +159,7 @@ static bool read_count(struct arena *arena, const char *name, const char *text, 
     if (text[0] == '\0' || measured_count_word(arena, name, text, value)) return true;
     const size_t digits = strspn(text, "0123456789");
     const bool remark = digits > 0 && text[digits] == ' ';
+    if (remark && !is_remark(text + digits)) return false;
     /* A batch counts samples. */
     if (remark && strstr(name, "batch") != NULL && strcasestr(text, "token") != NULL) return false;
     const bool parsed = parse_number(
@@ -150,8 +169,7 @@ static bool read_count(struct arena *arena, const char *name, const char *text, 
         tell_reading(arena, run, arena_format(arena, "dropout: \"%.40s\" is read as 1", text));
         return true;
     }
-    if (!parsed || number != floor(number) || fabs(number) > 9e15)
-        return false;
+    if (!parsed || number != floor(number) || fabs(number) > 9e15) return false;
     *value = (int64_t)number;
     if (remark && strcmp(name, "seq_len") != 0)
         tell_reading(arena, run,
@@ -211,8 +229,16 @@ static const char *count_mistake(struct arena *arena, const struct csv *csv, int
 }
 
 static const char *number_mistake(struct arena *arena, const struct csv *csv, int64_t row,
-                                  int64_t place) {
-    return mistake_at(arena, csv, row, place, "a number above 0");
+                                  int64_t place, const struct column *column) {
+    return mistake_at(arena, csv, row, place,
+                      column->least > 0 ? arena_format(arena, "a number from %g to %g",
+                                                       column->least, column->most)
+                                        : "a number above 0");
+}
+
+/* A number that no run has; NaN, none at all, is not. */
+static bool is_far(const struct column *column, double value) {
+    return value <= 0 || value < column->least || value > column->most;
 }
 
 static bool in_range(const struct column *column, int64_t value) {
@@ -290,13 +316,14 @@ static bool read_as_outcome(struct arena *arena, const struct column *column, co
     return true;
 }
 
-/* "128k" tokens are 131,072; other cells with a k stay what they are, a mistake. */
+/* "128k" and "128 K tokens" are 131,072; other cells with a k stay what they are, a mistake. */
 static const char *plain_length(struct arena *arena, const struct column *column, const char *text,
                                 struct measured_run *run) {
     const size_t digits = strspn(text, "0123456789");
     const bool length = column->offset == AT(seq_len) || column->offset == AT(sample_len);
-    if (!length || digits == 0 || digits > 5 || (text[digits] != 'k' && text[digits] != 'K') ||
-        text[digits + 1] != '\0')
+    const char *unit = text + digits + strspn(text + digits, " ");
+    if (!length || digits == 0 || digits > 5 || tolower((unsigned char)*unit) != 'k' ||
+        (unit[1] != '\0' && (unit[1] != ' ' || !is_remark(unit + 1))))
         return text;
     const char *tokens = arena_format(arena, "%ld", 1024 * atol(text));
     tell_reading(arena, run,
@@ -343,7 +370,7 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
         *(double *)at = NAN;
         if (text[0] != '\0' && !parse_number(arena, text, at) &&
             !read_as_outcome(arena, column, text, run))
-            mistake = number_mistake(arena, csv, row, place);
+            mistake = number_mistake(arena, csv, row, place, column);
         break;
     }
     if (run->mistake == NULL) run->mistake = mistake;
@@ -373,8 +400,8 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
         const void *at = (const char *)run + columns[i].offset;
         if (columns[i].type < COLUMN_COUNT)
             run->mistake = text_mistake(arena, csv, row, places[i], run, &columns[i]);
-        else if (columns[i].type == COLUMN_NUMBER && *(const double *)at <= 0)
-            run->mistake = number_mistake(arena, csv, row, places[i]);
+        else if (columns[i].type == COLUMN_NUMBER && is_far(&columns[i], *(const double *)at))
+            run->mistake = number_mistake(arena, csv, row, places[i], &columns[i]);
     }
 }
 

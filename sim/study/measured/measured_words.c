@@ -35,16 +35,20 @@ static const struct word {
       "autocast-fp16 fp16-mixed-precision mixed-precision-fp16 16-mixed" },
     { "precision", "fp8",
       "float8 mxfp8 fp8-mx fp8-cs fp8-ds fp8-sc fp8-e4m3 fp8-hybrid fp8-delayed fp8-tensorwise "
-      "fp8-rowwise fp8-blockwise float8-tensorwise float8-rowwise amp-fp8" },
+      "fp8-rowwise fp8-blockwise float8-tensorwise float8-rowwise float8-blockwise fp8-current "
+      "delayed-fp8 tensorwise-fp8 rowwise-fp8 blockwise-fp8 tensorwise-float8 rowwise-float8 "
+      "amp-fp8" },
     { "precision", "fp4", "nvfp4 mxfp4 float4 fp4-nv" },
     { "precision", "fp32", "float32 torch.float32" },
     { "precision", "tf32", "tensorfloat32 tensor-float-32 fp32-tf32 tf32-fp32 float32-tf32" },
-    { "fp8_recipe", "delayed", "delayed-scaling ds fp8-ds fp8-delayed" },
+    { "fp8_recipe", "delayed", "delayed-scaling ds fp8-ds fp8-delayed delayed-fp8" },
     { "fp8_recipe", "tensorwise",
       "current current-scaling cs fp8-cs fp8-current fp8-tensorwise float8-tensorwise per-tensor "
-      "tensor-wise" },
-    { "fp8_recipe", "rowwise", "row-wise per-row fp8-rowwise float8-rowwise" },
-    { "fp8_recipe", "blockwise", "block-wise fp8-blockwise float8-blockwise sc fp8-sc" },
+      "tensor-wise tensorwise-fp8 tensorwise-float8" },
+    { "fp8_recipe", "rowwise",
+      "row-wise per-row fp8-rowwise float8-rowwise rowwise-fp8 rowwise-float8" },
+    { "fp8_recipe", "blockwise",
+      "block-wise fp8-blockwise float8-blockwise blockwise-fp8 sc fp8-sc" },
     { "fp8_recipe", "mxfp8", "mx fp8-mx" },
     { "exp_avg_dtype", "fp32", "float32 float torch.float32" },
     { "exp_avg_dtype", "bf16", "bfloat16 torch.bfloat16" },
@@ -261,9 +265,13 @@ static const char *word_of(struct arena *arena, const char *column, const char *
     return strcmp(column, "recompute") == 0 ? layers_word(arena, plain) : NULL;
 }
 
-/* "selective (core_attn)" is selective: what stands in brackets is a remark. */
+/* "fp8 (rowwise)" is one spelling with its brackets; else what stands in them is a remark:
+ * "selective (core_attn)" is selective. */
 const char *measured_word(struct arena *arena, const char *column, const char *cell) {
-    const char *word = word_of(arena, column, measured_plain(arena, cell));
+    char *open = arena_text(arena, cell);
+    for (char *c = open; *c != '\0'; c++)
+        if (*c == '(' || *c == ')') *c = ' ';
+    const char *word = word_of(arena, column, measured_plain(arena, measured_cell(arena, open)));
     const size_t before = strcspn(cell, "(");
     if (word != NULL || cell[before] == '\0' || before == 0) return word;
     const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)before, cell));

@@ -47,9 +47,12 @@ static void test_lengths(void **state) {
     static const struct {
         const char *cell;
         int64_t tokens; /* -1: a mistake */
-    } cases[] = { { "4096", 4096 }, { "4k", 4096 },   { "128K", 131072 }, { "1024k", 1048576 },
-                  { "k", -1 },      { "4kb", -1 },    { "4.5k", -1 },     { "-4k", -1 },
-                  { "0k", -1 },     { "999999k", -1 } };
+    } cases[] = { { "4096", 4096 },     { "4k", 4096 },       { "128K", 131072 },
+                  { "1024k", 1048576 }, { "k", -1 },          { "4kb", -1 },
+                  { "4.5k", -1 },       { "-4k", -1 },        { "0k", -1 },
+                  { "999999k", -1 },    { "8 k", 8192 },      { "8 K tokens", 8192 },
+                  { "8 kb", -1 },       { "2048 max", 2048 }, { "2048 (padded)", 2048 },
+                  { "1 M", -1 },        { "4096 x 2", -1 },   { "2048 tokens max", 2048 } };
     enum { COUNT = sizeof cases / sizeof cases[0] };
     struct arena *arena = arena_create();
     struct measured_runs runs;
@@ -66,8 +69,50 @@ static void test_lengths(void **state) {
     arena_destroy(arena);
 }
 
+/* A unit or a factor behind a count is not dropped. */
+static void test_remarks(void **state) {
+    (void)state;
+    static const struct {
+        const char *column, *cell;
+        bool read;
+    } cases[] = {
+        { "gpu_count", "8 GPUs", true },
+        { "gpu_count", "16 gpus (2 x 8)", true },
+        { "gpu_count", "2 nodes x 8 GPUs", false },
+        { "gpu_count", "1 node", false },
+        { "gpu_count", "2 x 8", false },
+        { "global_batch", "16 per GPU", false },
+        { "global_batch", "128 sequences", true },
+        { "global_batch", "1 M", false },
+        { "micro_batch", "2 x 4", false },
+        { "vocab", "128 k", false },
+        { "layers", "32 + 1", false },
+        { "layers", "32 layers", true },
+        { "iter_time_s", "1e-300", false },
+        { "iter_time_s", "1e300", false },
+        { "iter_time_s", "0.002", true },
+        { "peak_mem_GiB", "1e12", false },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *column = cases[i].column, *cell = cases[i].cell;
+        const bool timed = strcmp(column, "iter_time_s") == 0;
+        const bool counted = strcmp(column, "gpu_count") == 0;
+        struct measured_runs runs;
+        runs_of_text(arena,
+                     arena_format(arena, "row_id,hardware,%s%s%s\nr,h100,%s%s%s\n", column,
+                                  timed ? "" : ",iter_time_s", counted ? "" : ",gpu_count", cell,
+                                  timed ? "" : ",1", counted ? "" : ",8"),
+                     &runs);
+        if ((runs.rows[0].mistake == NULL) != cases[i].read)
+            fail_msg("%s %s: %s", column, cell, runs.rows[0].mistake);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_overlap),
-                                        cmocka_unit_test(test_lengths) };
+                                        cmocka_unit_test(test_lengths),
+                                        cmocka_unit_test(test_remarks) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
