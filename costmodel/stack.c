@@ -110,13 +110,32 @@ static void plain_name(const char *name, char out[STACK_NAME_MAX]) {
     out[n] = '\0';
 }
 
+/* Behind the word, which stands at `at` with blanks of its own or without: "torch-titan" is
+ * "torchtitan", and "llamafactory" "llama-factory". NULL: another word. Short ones are as they
+ * are. */
+static const char *behind_word(const char *at, const char *word) {
+    enum { SHORTEST_APART = 6 };
+    const bool apart = strlen(word) >= SHORTEST_APART;
+    while (*word != '\0') {
+        if (*at == *word)
+            at++, word++;
+        else if (apart && *at == '-')
+            at++;
+        else if (apart && *word == '-')
+            word++;
+        else
+            return NULL;
+    }
+    return at;
+}
+
 /* "hf" is in "my-hf-2025", not in "chfx". A name may go on in digits: "fsdp2". */
 static bool holds_word(const char *name, const char *word) {
-    const size_t length = strlen(word);
-    for (const char *at = strstr(name, word); at != NULL; at = strstr(at + 1, word))
-        if ((at == name || !in_a_word(at[-1])) &&
-            (!in_a_word(at[length]) || isdigit((unsigned char)at[length])))
-            return true;
+    for (const char *at = name; *at != '\0'; at++) {
+        if (!in_a_word(*at) || (at > name && in_a_word(at[-1]))) continue;
+        const char *end = behind_word(at, word);
+        if (end != NULL && (!in_a_word(*end) || isdigit((unsigned char)*end))) return true;
+    }
     return false;
 }
 

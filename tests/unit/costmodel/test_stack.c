@@ -355,6 +355,12 @@ static void test_find(void **state) {
         { "lit-gpt", "litgpt", true },
         { "DTensor", "pytorch-fsdp2", true },
         { "VeOmni", "pytorch-fsdp2", true },
+        { "Torch Titan", "torchtitan-2026", false },
+        { "torch titan 2025", "torchtitan", true },
+        { "Hugging Face Trainer 2025", "hf-deepspeed-2025", true },
+        { "Fully Sharded Data Parallel", "pytorch-fsdp2", true },
+        { "LLaMAFactory", "llama-factory", true },
+        { "h-f", NULL, false },
         { "chfx", NULL, false }, /* a word within a word */
         { "ctrl-net", NULL, false },
         { "transformersfsdp", NULL, false },
