@@ -116,7 +116,9 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
     const double pair = fmax(run->pair_band_fraction, reference->pair_band_fraction);
     struct run_pair_error error = { .waits_log = NAN };
     error.shared = !isnan(pair) && run_pair_same_stack(reference, run);
-    error.predictions_log = error.shared ? log1p(pair) : apart(run, reference);
+    /* What does not cancel is no less than what is left where it does. */
+    const double shared_log = isnan(pair) ? 0 : log1p(pair);
+    error.predictions_log = error.shared ? shared_log : fmax(apart(run, reference), shared_log);
     if (run_pair_waits_told(reference, run)) {
         const double waits = share_of(run, run_amount, run->launch_cost_ms) -
                              share_of(reference, reference_amount, reference->launch_cost_ms);

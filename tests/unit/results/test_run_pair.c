@@ -43,9 +43,10 @@ static void test_how_far_apart(void **state) {
         { "less by more", on_a, 0.90, 0.1, 0, 0, 0.0953102, 0, true, true },
         /* sqrt(2) of half of ln(1.03 / 0.97) */
         { "no pair's figure: both bands", on_a, 1.09, NAN, 0, 0, 0.0424391, 0, false, true },
-        { "another GPU", on_b, 1.09, 0.1, 0, 0, 0.0424391, 0, false, true },
-        { "another precision", in_fp8, 1.09, 0.1, 0, 0, 0.0424391, 0, false, true },
-        { "no stack in one", on_a_null, 1.09, 0.1, 0, 0, 0.0424391, 0, false, true },
+        { "another GPU", on_b, 1.09, 0.03, 0, 0, 0.0424391, 0, false, true },
+        { "no nearer than one GPU's", on_b, 1.09, 0.1, 0, 0, 0.0953102, 0, false, false },
+        { "another precision", in_fp8, 1.09, 0.03, 0, 0, 0.0424391, 0, false, true },
+        { "no stack in one", on_a_null, 1.09, 0.03, 0, 0, 0.0424391, 0, false, true },
         /* 0.12 of 1.2 against nothing of 1 */
         { "the waits make it", on_a, 1.2, 0.1, 0, 100, 0.0953102, 0.1133287, true, false },
         { "both wait", on_a, 1.2, 0.1, 120, 100, 0.0953102, 0, true, true },
