@@ -378,6 +378,7 @@ static bool read_all(struct reader *r) {
     warn_of_idle_recipe(r);
     warn_of_idle_balance(r);
     warn_of_fast_nics(r);
+    warn_of_nics_beyond_pcie(r);
     warn_of_foreign_price(r);
     backend_limits(r);
     return rule_rules_match(r);

@@ -93,6 +93,7 @@ void warn_of_idle_recipe(struct reader *r);
 void warn_of_idle_balance(struct reader *r);
 void warn_of_near_cluster(struct reader *r, const char *name);
 void warn_of_fast_nics(struct reader *r);
+void warn_of_nics_beyond_pcie(struct reader *r);
 void warn_of_foreign_price(struct reader *r);
 /* framework_limits.c: of the scenario's own backend; a warning, because a price can still be
  * asked. */

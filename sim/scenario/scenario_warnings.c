@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "costmodel/generation.h"
 #include "costmodel/hardware.h"
 #include "sim/base/arena.h"
 #include "sim/scenario/scenario_reader.h"
@@ -64,6 +65,23 @@ void warn_of_fast_nics(struct reader *r) {
                         "is a GPU's share",
                         rate, SCENARIO_MOST_NIC_Gbit_per_s, (long)f->gpus_per_node,
                         rate / (double)f->gpus_per_node));
+}
+
+/* Prices are by the NICs' rate alone. NICs of Blackwell Ultra have a link of their own to the GPU. */
+void warn_of_nics_beyond_pcie(struct reader *r) {
+    struct scenario *s = r->s;
+    const struct scenario_cluster *f = &s->cluster_fields;
+    const struct gpu *gpu = cost_model_gpu(s->cost_model);
+    const double carries = gpu->pcie_bytes_per_s * 8 / 1e9, rate = f->nic_Gbit_per_s_per_gpu;
+    if (!(rate > 1.02 * carries) || rate > SCENARIO_MOST_NIC_Gbit_per_s ||
+        f->gpu_count <= f->gpus_per_node || gpu_generation_of(gpu->name) == GENERATION_BLACKWELL)
+        return;
+    scenario_warn(r, arena_format(s->arena,
+                                  "NICs of %.10g Gbit/s for each GPU "
+                                  "(cluster.nic_Gbit_per_s_per_gpu): the PCIe link of %s carries "
+                                  "%.0f; traffic between nodes, priced by the NICs, is no faster "
+                                  "than that",
+                                  rate, gpu->name, carries));
 }
 
 /* A name of one's own says nothing of the network; one letter beside a file's may mean that file. */

@@ -32,7 +32,13 @@ static const struct {
     /* a part of one server says nothing of its size */
     { layouts, { "cluster.gpu_count=8", "cluster.gpus_per_node=16", "layout.dp=null" }, NULL },
     { layouts, { "cluster.nic_Gbit_per_s_per_gpu=3200" }, "400 is a GPU's share" },
-    { layouts, { "cluster.nic_Gbit_per_s_per_gpu=800" }, NULL },
+    { layouts, { "cluster.nic_Gbit_per_s_per_gpu=400" }, "PCIe link of a100-80g-sxm carries 210" },
+    { layouts, { "cluster.nic_Gbit_per_s_per_gpu=210" }, NULL },
+    { layouts, { "cluster.gpu_count=8", "cluster.nic_Gbit_per_s_per_gpu=400" }, NULL }, /* idle */
+    { layouts,
+      { "cluster.hardware=b300-288g-sxm", "cluster.price_usd_per_gpu_hour=3",
+        "cluster.nic_Gbit_per_s_per_gpu=800" },
+      NULL },
     { layouts, { "cluster.gpu_count=8", "cluster.nic_Gbit_per_s_per_gpu=3200" }, NULL }, /* idle */
     { layouts, { "cluster.hardware=h100-80g-sxm" }, "2 USD a GPU-hour stands in the file" },
     { layouts, { "cluster.hardware=h100-80g-sxm", "cluster.price_usd_per_gpu_hour=3" }, NULL },
