@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct band band_even(double fraction) {
-    return (struct band){ fraction, fraction };
+    return (struct band){ fraction > 1 ? 1 : fraction, fraction };
 }
 
 struct band band_of_stored(double below, double above) {

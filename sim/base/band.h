@@ -16,7 +16,7 @@ struct band {
     double below, above; /* fractions of the prediction; NaN: not known */
 };
 
-/* As wide to both sides. */
+/* As wide to both sides, but for what would lie below nothing. */
 struct band band_even(double fraction);
 /* Of a stored figure: before both sides were stored the one held for both. */
 struct band band_of_stored(double below, double above);

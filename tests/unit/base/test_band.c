@@ -38,6 +38,8 @@ static void test_sides(void **state) {
     const struct band rate = band_of_inverse((struct band){ 0.2, 1 });
     assert_true(rate.below == 0.5 && fabs(rate.above - 0.25) < 1e-15);
     assert_false(band_is_known(band_of_inverse(band_even(1))));
+    assert_true(band_even(7.2).below == 1 && band_even(7.2).above == 7.2);
+    assert_string_equal(band_text(band_even(7.2), "+- ", 0).text, "-100/+720");
     assert_true(!band_is_known(band_of_inverse(band_even(NAN))));
     const struct band_log ends = band_log((struct band){ 0.5, 3 });
     assert_true(fabs(ends.middle - log(2) / 2) < 1e-15 && fabs(ends.half - 1.5 * log(2)) < 1e-15);
