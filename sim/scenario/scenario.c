@@ -5,6 +5,7 @@
  */
 #include "sim/scenario/scenario.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -306,6 +307,28 @@ static bool read_files(struct reader *r) {
     return rule_tiling(r) && check_dataset(r);
 }
 
+/* "a.json", "b.csv.gz", "c/d"; "llama3.1-405b" is none. */
+static bool is_path(const char *name) {
+    const char *dot = strrchr(name, '.');
+    if (strchr(name, '/') != NULL) return true;
+    return dot != NULL && dot > name && isalpha((unsigned char)dot[1]);
+}
+
+const char *scenario_place(const struct scenario *s, const char *name) {
+    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
+    if (end == NULL || name == NULL || name[0] == '/' || !is_path(name)) return name;
+    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
+    return access(beside, R_OK) == 0 ? beside : name;
+}
+
+static void place_files(struct scenario *s) {
+    if (scenario_present(s->model_fields.definition) == NULL)
+        s->model_fields.name = scenario_place(s, s->model_fields.name);
+    if (scenario_present(s->dataset_fields.definition) == NULL)
+        s->dataset_fields.name = scenario_place(s, s->dataset_fields.name);
+    s->cluster_fields.hardware = scenario_place(s, s->cluster_fields.hardware);
+}
+
 /* A definition written here and its section have one name: either place is enough. */
 static bool share_name(struct reader *r, const char *section) {
     cJSON *object = cJSON_GetObjectItemCaseSensitive(json_root(r->s->json), section),
@@ -349,6 +372,7 @@ static bool read_all(struct reader *r) {
         return false;
     if (!read_section(r, &scenario_what_if_table, &r->top.what_if, &s->what_if)) return false;
 
+    place_files(s);
     s->tiling = tiling_default();
     s->tiling.kind = (enum tiling_kind)s->dataset_fields.tiling;
     s->tiling.min_tiles = s->dataset_fields.min_tiles;

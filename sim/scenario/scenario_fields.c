@@ -27,7 +27,8 @@ const struct field_table scenario_top_table = FIELD_TABLE("scenario", "a JSON ob
 
 #define AT(member) offsetof(struct scenario_model, member)
 static const struct field model_fields[] = {
-    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "a file in scenarios/models, or a path", NULL },
+    { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
+      "a file in scenarios/models, or a path from the scenario's folder or the current one", NULL },
     { "frozen", FIELD_NODE, AT(frozen), 0, 0, "null", "",
       "modules that are not trained: list of \"vision\", \"connector\", \"language\"", NULL },
     { "lora", FIELD_NODE, AT(lora), 0, 0, "null", "",
@@ -58,7 +59,10 @@ const struct field_table scenario_model_table =
 #define AT(member) offsetof(struct scenario_dataset, member)
 static const struct field dataset_section_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
-      "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too)", NULL },
+      "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too) from "
+      "the "
+      "scenario's folder or the current one",
+      NULL },
     { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
       "the content of a data set file, written here instead of read; its name may stand in either "
       "place",
@@ -95,7 +99,8 @@ static const struct field cluster_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, "null", "",
       "a file in scenarios/clusters whose values hold unless given here", NULL },
     { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "",
-      "a GPU in scenarios/hardware, or a path", NULL },
+      "a GPU in scenarios/hardware, or a path from the scenario's folder or the current one",
+      NULL },
     { "gpu_count", FIELD_COUNT, AT(gpu_count), 1, 1e6, NULL, "GPUs", "GPUs in the job", NULL },
     { "gpus_per_node", FIELD_COUNT, AT(gpus_per_node), 1, 1024, "null", "GPUs",
       "GPUs that share NVLink and NICs; null: the NVLink domain of the hardware file, 8 in a "

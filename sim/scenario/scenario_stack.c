@@ -1,17 +1,8 @@
 /* scenario_stack.c - the software stack of a scenario: which it is, what it makes of backend,
  * optimizer and layout, when the host launches, and the sentence that says all of it. */
 #include <string.h>
-#include <unistd.h>
 #include "costmodel/generation.h"
 #include "sim/scenario/scenario_reader.h"
-
-/* A path is meant from the scenario's folder if the file is there, else from the current one. */
-static const char *stack_place(const struct scenario *s, const char *name) {
-    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
-    if (end == NULL || name[0] == '/' || strstr(name, ".json") == NULL) return name;
-    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
-    return access(beside, R_OK) == 0 ? beside : name;
-}
 
 static bool layout_says(const struct reader *r, const char *key) {
     return scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, key)) != NULL;
@@ -62,7 +53,7 @@ bool scenario_load_stack(struct reader *r) {
     struct scenario_layout *f = &s->layout_fields;
     const bool usual = strcmp(f->stack, "auto") == 0;
     if (usual) f->stack = backend_at(f->backend)->usual_stack;
-    f->stack = stack_place(s, f->stack);
+    f->stack = scenario_place(s, f->stack);
     if (strcmp(f->stack, "none") != 0 && !find_stack(r)) return false;
     if (s->stack != NULL) choose_backend(r);
     const struct backend *row = backend_at(f->backend);
@@ -161,8 +152,7 @@ void scenario_assume_stack(struct reader *r) {
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
         if (is_of_another_precision(s, stack->causes[i].name) ||
-            is_of_other_models(s, stack->causes[i].name) ||
-            is_replaced(s, stack->causes[i].name) ||
+            is_of_other_models(s, stack->causes[i].name) || is_replaced(s, stack->causes[i].name) ||
             (!use.attention_stated && strncmp(stack->causes[i].name, "attention_", 10) == 0) ||
             (is_captured(s) && strncmp(stack->causes[i].name, "host_", 5) == 0))
             continue;

@@ -77,7 +77,8 @@ static void test_rules_in_the_file(void **state) {
           "how the model is spread over the GPUs: section `layout`" },
         { "missing key", MODEL, "\"model\": { \"frozen\": [] }",
           "2:1: error: /model: \"name\" is missing from \"model\"",
-          "a file in scenarios/models, or a path" },
+          "a file in scenarios/models, or a path from the scenario's folder or the current "
+          "one" },
         { "missing key of the cluster", CLUSTER,
           "\"cluster\": { \"hardware\": \"a100-80g-sxm\", \"gpu_count\": 32 }",
           "4:1: error: /cluster: \"nic_Gbit_per_s_per_gpu\" is missing from \"cluster\"",
