@@ -229,6 +229,7 @@ struct stack {
     const char *host_gpu; /* these on GPUs whose name begins so; "": on all */
     double attention_forward_time, attention_backward_time; /* over the profile's attention */
     const char *attention_gpu; /* these two on GPUs whose name begins so; "": on all */
+    bool flash_2_blackwell;    /* there fused attention is FlashAttention-2 unless one is named */
     bool attention_fitted;
     double multimodal_band; /* 80 % of measured runs of its models of images or video were within
                              * time x (1 +- this); NaN: none are known */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "costmodel/generation.h"
 #include "costmodel/hardware.h"
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
@@ -503,6 +504,15 @@ static enum attention_kernel kernel_of(int attention) {
                                            : ATTENTION_KERNEL_USUAL;
 }
 
+/* As the training or, where it names none, the stack has it. */
+static enum attention_kernel attention_kernel_of(const struct scenario *s) {
+    const enum attention_kernel named = kernel_of(s->training_fields.attention);
+    const bool flash_2 =
+        s->stack != NULL && s->stack->flash_2_blackwell &&
+        gpu_generation_of(cost_model_gpu(s->cost_model)->name) == GENERATION_BLACKWELL;
+    return named == ATTENTION_KERNEL_USUAL && flash_2 ? ATTENTION_KERNEL_FLASH_2 : named;
+}
+
 /* A probability of a training: NaN leaves it to the model's file. */
 static enum dropout dropout_of(double probability) {
     if (isnan(probability)) return DROPOUT_OF_MODEL;
@@ -569,7 +579,7 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .context_heads = s->layout.cp_heads,
         .attention =
             s->training_fields.attention == TRAINING_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH,
-        .attention_kernel = kernel_of(s->training_fields.attention),
+        .attention_kernel = attention_kernel_of(s),
         .block = s->backend->block,
         .context = (enum context_kind)s->layout_fields.cp_kind,
         .context_unbalanced = !s->layout_fields.cp_balanced,

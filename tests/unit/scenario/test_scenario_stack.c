@@ -100,6 +100,30 @@ static void test_sharing_of_sequences(void **state) {
     }
 }
 
+/* PyTorch up to 2.8 takes FlashAttention-2 on Blackwell unless another kernel is asked for. */
+static void test_attention_on_blackwell(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[5];
+        enum attention_kernel kernel;
+    } cases[] = {
+        { { "layout.stack=hf-bf16", "cluster.hardware=b200-180g-sxm" }, ATTENTION_KERNEL_FLASH_2 },
+        { { "layout.stack=hf-bf16", "cluster.hardware=h200-141g-sxm" }, ATTENTION_KERNEL_USUAL },
+        { { "layout.stack=hf-bf16", "cluster.hardware=b200-180g-sxm", "training.attention=cudnn" },
+          ATTENTION_KERNEL_CUDNN },
+        { { "layout.stack=hf-bf16-2026", "cluster.hardware=b200-180g-sxm" },
+          ATTENTION_KERNEL_USUAL },
+        { { "layout.stack=torchtitan", "cluster.hardware=b200-180g-sxm" }, ATTENTION_KERNEL_USUAL },
+        { { "layout.stack=none", "cluster.hardware=b200-180g-sxm" }, ATTENTION_KERNEL_USUAL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        const enum attention_kernel kernel = scenario_split(s).attention_kernel;
+        if (kernel != cases[i].kernel) fail_msg("case %zu: kernel %d", i, (int)kernel);
+        scenario_destroy(s);
+    }
+}
+
 /* picotron's ranks hold contiguous tokens, unless the layout says otherwise. */
 static void test_balance_of_sequences(void **state) {
     (void)state;
@@ -283,6 +307,7 @@ int main(void) {
         cmocka_unit_test(test_attention_of_another_gpu_is_not_told),
         cmocka_unit_test(test_overlap_as_the_stack_does),
         cmocka_unit_test(test_sharing_of_sequences),
+        cmocka_unit_test(test_attention_on_blackwell),
         cmocka_unit_test(test_balance_of_sequences),
         cmocka_unit_test(test_host_of_a_file),
         cmocka_unit_test(test_host_of_a_gpu),
