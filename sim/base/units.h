@@ -27,6 +27,9 @@ static inline int64_t ns_from_price(double seconds)
     return ns_from_seconds(seconds < 1e5 ? seconds : 1e5);
 }
 
+/* Of times over ranks and steps, which may outrun the clock of one: exact, in any order. */
+__extension__ typedef __int128 ns_sum;
+
 static inline double seconds_from_ns(int64_t ns)
 {
     return (double)ns / NS_PER_S;

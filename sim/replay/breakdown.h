@@ -7,6 +7,7 @@
 #ifndef BALLAST_SIM_REPLAY_BREAKDOWN_H
 #define BALLAST_SIM_REPLAY_BREAKDOWN_H
 
+#include "sim/base/units.h"
 #include "sim/replay/replay.h"
 
 /* Sums that one thread collects. Integers, so that the order of adding does not matter; class
@@ -14,9 +15,10 @@
 struct iteration_sums {
     double class_ns[TIME_CLASS_COUNT];
     double model_flop, recompute_flop;
-    int64_t pipeline_idle_ns, rank_wait_ns;
-    int64_t loading_ns, late_loading_ns; /* of all ranks, before them; of the step, after them */
-    int64_t slowest_loading_ns;          /* of the rank whose samples take longest, hidden or not */
+    ns_sum pipeline_idle_ns, rank_wait_ns;
+    ns_sum loading_ns;          /* of all ranks, before them */
+    int64_t late_loading_ns;    /* of the step, after them */
+    int64_t slowest_loading_ns; /* of the rank whose samples take longest, hidden or not */
     int64_t left_ranks;                  /* not searched to the end */
     bool timed;                          /* a budget of wall time ended a search */
 };

@@ -1,7 +1,9 @@
 /* job_data.c - the data set of a job, and what of it the model cannot take or leaves. */
 #include "sim/replay/job_data.h"
 
+#include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
+#include "sim/model/layer_division.h"
 #include "sim/scenario/scenario_fields.h"
 
 /* Encoders of fixed tiles have no price for anything else. */
@@ -116,7 +118,7 @@ bool job_load_data(struct job *job, struct error *err) {
     const cJSON *definition = s->dataset_fields.definition;
     bool written = definition != NULL && !cJSON_IsNull(definition);
     job->dataset = written ? dataset_from_json(s->json, definition, ".", &options, err)
-                           : dataset_load_with(s->directory, s->dataset_fields.name, &options, err);
+                           : dataset_load_with(s->directory, s->files.dataset, &options, err);
     if (job->dataset == NULL)
         return error_context(err, "while loading the data set of scenario \"%s\"", s->name);
     if (!check_resolution(job, err) || !check_video(job, err)) return false;
@@ -124,4 +126,20 @@ bool job_load_data(struct job *job, struct error *err) {
     take_notes(job);
     job->load_s = wall_clock_s() - start;
     return true;
+}
+
+int64_t job_loading_ns(const struct job *job, const struct batch_shape *shapes, int64_t count) {
+    const struct scenario_what_if *w = &job->scenario->what_if;
+    if (w->data_loading_ms_per_sample == 0 && w->data_loading_ms_per_megapixel == 0) return 0;
+    const struct module *vision = &job->scenario->model->modules[MODULE_VISION];
+    int64_t samples = 0, patches = 0;
+    for (int64_t i = 0; i < count; i++) {
+        samples += shapes[i].samples;
+        patches += batch_patch_count(vision, &shapes[i]);
+    }
+    const double megapixels =
+        1e-6 * (double)patches * (double)(vision->patch_size * vision->patch_size);
+    const double ms = (double)samples * w->data_loading_ms_per_sample +
+                      megapixels * w->data_loading_ms_per_megapixel;
+    return ns_from_seconds(ms * 1e-3 / (double)w->data_loading_workers);
 }

@@ -10,5 +10,7 @@ enum { JOB_OWN_NOTES = 8 };
 /* Fills dataset, load_s and the first of data_notes, which has room for the job's own notes. False
  * and an error where the file cannot be read, or the model has no price for what it holds. */
 bool job_load_data(struct job *job, struct error *err);
+/* What a rank's samples of one step, in so many micro-batches, take to load (what_if). */
+int64_t job_loading_ns(const struct job *job, const struct batch_shape *shapes, int64_t count);
 
 #endif

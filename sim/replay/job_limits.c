@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "sim/base/units.h"
+#include "sim/replay/job_data.h"
 #include "sim/step/outer_operators.h"
 
 /* That of job_check_work() by a GPU of 1 PFLOP/s. */
@@ -29,8 +30,10 @@ bool job_check_work(const struct job *job, struct error *err) {
                            "training.global_batch");
 }
 
+/* Of a rank's GPU, by what_if. */
 static double slowest(const struct scenario *s) {
-    return s->what_if.slow_gpu_factor > 1 ? s->what_if.slow_gpu_factor : 1;
+    const struct scenario_what_if *w = &s->what_if;
+    return w->slow_gpu_factor * (w->straggler_fraction > 0 ? w->straggler_factor : 1);
 }
 
 /* Of one price or a layer of them: what ns_from_price() holds is more than it says. */
@@ -62,7 +65,11 @@ bool job_check_layer_times(const struct job *job, struct error *err) {
         if (layer_s > worst_s) worst = kind;
         if (layer_s > worst_s) worst_s = layer_s;
     }
-    const double step_s = seconds * (double)s->micro_batches_per_rank * slowest(s);
+    const double step_s = seconds * (double)s->micro_batches_per_rank * slowest(s),
+                 loading_s = seconds_from_ns(job_loading_ns(job, &job->largest, 1)) *
+                             (double)s->micro_batches_per_rank;
+    if (loading_s > YEAR_S)
+        return refuse_length(loading_s, "loading of its samples takes that (what_if)", err);
     if (is_short(step_s, worst_s)) return true;
     return refuse_length(step_s,
                          arena_format(job->arena, "one %s takes %.1e s of a micro-batch",
@@ -71,23 +78,25 @@ bool job_check_layer_times(const struct job *job, struct error *err) {
 }
 
 bool job_check_outer_times(const struct job *job, struct error *err) {
+    const struct scenario *s = job->scenario;
     struct outer_list list = { 0 };
     step_outer_operators(job->step, &job->typical, job->arena, &list);
     double seconds = 0, worst_s = 0, longest_s = 0;
     enum outer_purpose worst = OUTER_UPDATE;
     for (int64_t i = 0; i < list.count; i++) {
         const struct outer_operator *one = &list.operators[i];
-        const double all_s = one->price.seconds * one->calls;
+        const double slowed = one->purpose == OUTER_SEND ? s->what_if.slow_link_factor : 1;
+        const double all_s = one->price.seconds * one->calls * slowed;
         seconds += all_s;
         longest_s = fmax(longest_s, one->price.seconds);
         if (all_s > worst_s) worst = one->purpose;
         if (all_s > worst_s) worst_s = all_s;
     }
     outer_list_free(&list);
-    const double step_s = seconds * slowest(job->scenario);
+    const double step_s = seconds * slowest(s);
     if (is_short(step_s, longest_s)) return true;
     return refuse_length(step_s,
-                         arena_format(job->arena, "%s of one stage takes %.1e s of it",
+                         arena_format(job->arena, "%s of one stage: %.1e s of it",
                                       outer_purpose_name(worst), worst_s),
                          err);
 }

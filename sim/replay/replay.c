@@ -9,8 +9,8 @@
 #include "sim/base/thread_pool.h"
 #include "sim/base/units.h"
 #include "sim/base/wall_clock.h"
-#include "sim/model/layer_division.h"
 #include "sim/replay/breakdown.h"
+#include "sim/replay/job_data.h"
 #include "sim/replay/rank_rounds.h"
 #include "sim/replay/replay_summary.h"
 
@@ -51,11 +51,11 @@ const char *verdict_name(enum verdict verdict) {
 }
 
 struct part_sums {
-    int64_t forward_ns, backward_ns, recompute_ns;
+    ns_sum forward_ns, backward_ns, recompute_ns;
 };
 
 struct stage_sums {
-    int64_t busy_ns;
+    ns_sum busy_ns;
     double peak_bytes, least_bytes;
     struct stage_memory peak, least;
     int64_t peak_iteration, peak_rank, least_iteration, least_rank;
@@ -234,23 +234,6 @@ static void lock_ranks(struct loop *loop, int64_t index, int thread_index) {
     step_runner_lock(worker->runner, (const struct layer_time(*)[LAYER_KIND_COUNT])worker->locked);
 }
 
-/* Of one rank in an iteration. */
-static int64_t loading_ns(const struct job *job, const struct batch_shape *shapes, int64_t count) {
-    const struct scenario_what_if *w = &job->scenario->what_if;
-    if (w->data_loading_ms_per_sample == 0 && w->data_loading_ms_per_megapixel == 0) return 0;
-    const struct module *vision = &job->scenario->model->modules[MODULE_VISION];
-    int64_t samples = 0, patches = 0;
-    for (int64_t i = 0; i < count; i++) {
-        samples += shapes[i].samples;
-        patches += batch_patch_count(vision, &shapes[i]);
-    }
-    const double megapixels =
-        1e-6 * (double)patches * (double)(vision->patch_size * vision->patch_size);
-    const double ms = (double)samples * w->data_loading_ms_per_sample +
-                      megapixels * w->data_loading_ms_per_megapixel;
-    return ns_from_seconds(ms * 1e-3 / (double)w->data_loading_workers);
-}
-
 /* Where a thread runs the ranks of an iteration. */
 struct iteration_place {
     struct loop *loop;
@@ -361,12 +344,13 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
     *out = (struct iteration_outcome){ .fastest_rank_ns = INT64_MAX, .planner_ns = -1 };
     for (int64_t stage = 0; stage < stages; stage++)
         finish[stage] = 0;
-    int64_t makespan_sum = 0, latest_load = 0;
+    ns_sum makespan_sum = 0;
+    int64_t latest_load = 0;
     bool loads_first = !job->scenario->what_if.data_loading_overlaps;
     if (job->step->sharded) lock_ranks(loop, index, thread_index);
     for (int64_t rank = 0; rank < dp; rank++) {
         const struct batch_shape *shapes = shapes_of(job, index, rank);
-        const int64_t load = loading_ns(job, shapes, count);
+        const int64_t load = job_loading_ns(job, shapes, count);
         if (load > latest_load) latest_load = load;
         worker->begin_ns[rank] = loads_first ? load : 0;
         count_data(shapes, count, out);
@@ -383,7 +367,7 @@ static void replay_iteration(void *context, int64_t index, int thread_index) {
         makespan_sum += worker->begin_ns[rank] + outcome->makespan_ns;
         add_rank(&at, rank, worker->begin_ns[rank], outcome, finish);
     }
-    sums->rank_wait_ns = (out->slowest_rank_ns * dp - makespan_sum) * stages;
+    sums->rank_wait_ns = ((ns_sum)out->slowest_rank_ns * dp - makespan_sum) * stages;
     int64_t reduced = 0;
     for (int64_t stage = 0; stage < stages; stage++) {
         int64_t end =

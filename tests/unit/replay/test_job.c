@@ -139,7 +139,6 @@ static void test_errors(void **state) {
     scenario_destroy(s);
 }
 
-/* Text tokens and tiles become the model's tokens; other figures are noted. */
 /* Prices at the far end of what files and rules may say: an error before a clock runs over. */
 static void test_steps_beyond_any(void **state) {
     (void)state;
@@ -152,7 +151,16 @@ static void test_steps_beyond_any(void **state) {
           "head takes" },
         { { "cluster.gpus_per_node=1", "cluster.nic_Gbit_per_s_per_gpu=0.01",
             "what_if.nic_factor=0.001", "cluster.nic_efficiency_fraction=0.01" },
-          "takes" },
+          "one vision block takes" },
+        { { "rules=[{\"operator\":\"any\",\"efficiency\":1e-6}]", "what_if.straggler_factor=1000",
+            "what_if.straggler_fraction=1" },
+          "one head takes" },
+        { { "rules=[{\"operator\":\"send\",\"time_us\":1e9}]", "what_if.slow_link_factor=1000",
+            "training.global_batch={\"micro_batches\":64}" },
+          "pipeline sends of one stage" },
+        { { "what_if.data_loading_ms_per_sample=1e6", "training.global_batch={\"samples\":100}",
+            "what_if.data_loading_ms_per_megapixel=1e6" },
+          NULL },
         { { "rules=[{\"operator\":\"any\",\"efficiency\":1e-3}]" }, NULL },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -168,6 +176,7 @@ static void test_steps_beyond_any(void **state) {
     }
 }
 
+/* Text tokens and tiles become the model's tokens; other figures are noted. */
 static void test_tokens_of_tiles(void **state) {
     (void)state;
     static const struct {
