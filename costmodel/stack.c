@@ -110,22 +110,20 @@ static void plain_name(const char *name, char out[STACK_NAME_MAX]) {
     out[n] = '\0';
 }
 
-/* Behind the word, which stands at `at` with blanks of its own or without: "torch-titan" is
- * "torchtitan", and "llamafactory" "llama-factory". NULL: another word. Short ones are as they
- * are. */
-static const char *behind_word(const char *at, const char *word) {
+/* Behind the word that stands at `at`; NULL: another word. A longer one may have blanks inside
+ * ("torch-titan" is "torchtitan"), but not beside digits: "fsdp-128" is not "fsdp1". */
+static const char *behind_word(const char *at, const char *word, bool *apart) {
     enum { SHORTEST_APART = 6 };
-    const bool apart = strlen(word) >= SHORTEST_APART;
-    while (*word != '\0') {
+    const bool may = strlen(word) >= SHORTEST_APART;
+    *apart = false;
+    for (; *word != '\0'; at++)
         if (*at == *word)
-            at++, word++;
-        else if (apart && *at == '-')
-            at++;
-        else if (apart && *word == '-')
             word++;
+        else if (may && *at == '-' && isalpha((unsigned char)at[-1]) &&
+                 isalpha((unsigned char)at[1]))
+            *apart = true;
         else
             return NULL;
-    }
     return at;
 }
 
@@ -133,8 +131,10 @@ static const char *behind_word(const char *at, const char *word) {
 static bool holds_word(const char *name, const char *word) {
     for (const char *at = name; *at != '\0'; at++) {
         if (!in_a_word(*at) || (at > name && in_a_word(at[-1]))) continue;
-        const char *end = behind_word(at, word);
-        if (end != NULL && (!in_a_word(*end) || isdigit((unsigned char)*end))) return true;
+        bool apart;
+        const char *end = behind_word(at, word, &apart);
+        if (end == NULL) continue;
+        if (!in_a_word(*end) || (!apart && isdigit((unsigned char)*end))) return true;
     }
     return false;
 }

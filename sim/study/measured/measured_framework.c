@@ -60,7 +60,8 @@ static const char *without_kernels(struct arena *arena, const struct stack_list 
     static const char *const kernels[] = { "transformer-engine", "transformer engine",
                                            "flash-attention",    "flash attention",
                                            "flashattention",     "flash-attn",
-                                           "flash_attn" };
+                                           "flash_attn",         "flash_attention",
+                                           "flashattn" };
     char *rest = arena_text(arena, name);
     bool any = false;
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
