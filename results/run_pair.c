@@ -102,10 +102,12 @@ static double pcie_apart(const struct run_record *shorter, const struct run_reco
 }
 
 /* Where one band lies to a side of the other, runs are that much longer for their predictions; what
- * makes runs of one kind longer makes both of a pair so. */
+ * makes runs of one kind longer makes both of a pair so. Infinite where a band reaches down to
+ * nothing, NaN where one is not known. */
 static double apart(const struct run_record *a, const struct run_record *b) {
     const struct band_log of_a = band_log(band_of_stored(a->band_below_fraction, a->band_fraction)),
                           of_b = band_log(band_of_stored(b->band_below_fraction, b->band_fraction));
+    if (isinf(of_a.half) || isinf(of_b.half)) return INFINITY;
     return fabs(of_a.middle - of_b.middle) + hypot(of_a.half, of_b.half);
 }
 
@@ -118,7 +120,8 @@ struct run_pair_error run_pair_error(const struct run_record *reference, double 
     error.shared = !isnan(pair) && run_pair_same_stack(reference, run);
     /* What does not cancel is no less than what is left where it does. */
     const double shared_log = isnan(pair) ? 0 : log1p(pair);
-    error.predictions_log = error.shared ? shared_log : fmax(apart(run, reference), shared_log);
+    error.predictions_log = error.shared ? shared_log : apart(run, reference);
+    if (error.predictions_log < shared_log) error.predictions_log = shared_log; /* NaN stays */
     if (run_pair_waits_told(reference, run)) {
         const double waits = share_of(run, run_amount, run->launch_cost_ms) -
                              share_of(reference, reference_amount, reference->launch_cost_ms);

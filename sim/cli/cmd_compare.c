@@ -326,13 +326,15 @@ static void print(const struct comparison_run *runs, const struct comparison_row
     puts("In brackets: 95 % interval (Student's t) over the order in which samples are drawn and, "
          "where a part of the epoch was\nreplayed, over which part; the samples themselves are "
          "given, the same for all runs. With GPUs that fail: also\nover when they do.");
-    printf(
-        "sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU and "
-        "stack err against each other\n(80 %% of the pairs of measured runs; for different GPUs, stacks "
-        "or precisions both bands together, as squares of ln,\nwhere that is more);\nlikely: beyond that chance; open: "
-        "not even that, or a run does not fit. At: how often so large a difference has the right\n"
-        "sign for all that predictions err.\n",
-        expm1(rows[0].may_err_log) * 100);
+    printf("sure: beyond that chance, and by more than %.0f %%, as far as predictions for one GPU "
+           "and stack err against each other\n"
+           "(80 %% of the pairs of measured runs; for different GPUs, stacks or precisions both "
+           "bands together, as squares of ln,\n"
+           "where that is more);\n"
+           "likely: beyond that chance; open: not even that, or a run does not fit. At: how often "
+           "so large a difference has the right\n"
+           "sign for all that predictions err.\n",
+           expm1(rows[0].may_err_log) * 100);
     print_bands(runs, count);
     print_limits(rows, count);
     if (comparison_more_steps_may_tell(rows, count))

@@ -140,6 +140,18 @@ static void test_two_sides(void **state) {
     a.band_fraction = a.band_below_fraction = 1;
     error = run_pair_error(&a, 1, &b, 2);
     assert_false(run_pair_is_sure(&error, 1e6));
+    /* nor where both reach down to nothing, or one is not known, whatever a pair's width is */
+    a.pair_band_fraction = b.pair_band_fraction = 0.1;
+    b.band_fraction = 1.4;
+    b.band_below_fraction = 1;
+    error = run_pair_error(&a, 1, &b, 2);
+    assert_true(isinf(error.predictions_log) && !run_pair_is_sure(&error, 1e6));
+    a.band_fraction = a.band_below_fraction = NAN;
+    error = run_pair_error(&a, 1, &b, 2);
+    assert_false(run_pair_is_sure(&error, 1e6));
+    a.pair_band_fraction = b.pair_band_fraction = NAN;
+    error = run_pair_error(&a, 1, &b, 2);
+    assert_false(run_pair_is_sure(&error, 1e6));
 }
 
 static void test_stacks(void **state) {
