@@ -51,6 +51,10 @@ static const char format[] =
     "empty cell where the source does\n"
     "not say. Columns that are not listed are ignored with a note. `row_id`, `hardware`, "
     "`gpu_count` and `iter_time_s` must be there.\n"
+    "A count may be followed by what changes nothing of it (\"2048 max\", \"8 H100 GPUs\", \"16 "
+    "(2 x 8)\"); a unit or a factor (\"2 nodes\",\n"
+    "\"16 per GPU\", \"4096 x 2\") is a value that cannot be, as are steps outside 1e-6 to 3e7 s "
+    "and memories outside 0.001 to 1e6 GiB.\n"
     "\n"
     "| column | meaning |\n"
     "|---|---|\n"
@@ -104,7 +108,9 @@ static const char format[] =
     "| dropout, deterministic | 1 or a probability: with dropout, hidden and of attention, 2: "
     "hidden alone; "
     "`kernels`, "
-    "or `filled` where new tensors are filled too |\n"
+    "or `filled` where new tensors are filled too |\n";
+
+static const char last_columns[] =
     "| vision_model, images_per_sample, image_wh, image_merge, frozen | `vision+text` rows: a "
     "module of "
     "scenarios/models/modules or a name of one, images, pixels as `336x336` or `anyres` "
@@ -115,9 +121,7 @@ static const char format[] =
     "take an "
     "image as one tile of its own size, the others cut it into tiles of theirs |\n"
     "| head | `tokens`: all pass a head over the vocabulary and the loss; `none`: one vector a "
-    "sample does at most (contrastive, classification), which is not simulated |\n";
-
-static const char last_columns[] =
+    "sample does at most (contrastive, classification), which is not simulated |\n"
     "| lora_rank, lora_targets | adapters beside the frozen language model or diffusion "
     "transformer: columns between their "
     "two matrices, and linear layers as in `model.lora` with semicolons between; a model or note "

@@ -133,21 +133,38 @@ static void tell_reading(struct arena *arena, struct measured_run *run, const ch
     run->readings = longer;
 }
 
+static bool is_one_of(const char *text, size_t length, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(words[i]) == length && strncasecmp(words[i], text, length) == 0) return true;
+    return false;
+}
+
+/* "H100", "A100-80GB"; not "x8". */
+static bool is_card(const char *text, size_t length) {
+    return isalpha((unsigned char)text[0]) && tolower((unsigned char)text[0]) != 'x' &&
+           strcspn(text, "0123456789") < length;
+}
+
 /* What stands behind a count and changes nothing of it: not "2 nodes", "16 per GPU", "4096 x 2".
- * Brackets explain: "16 (2 x 8)". */
+ * Brackets explain ("16 (2 x 8)"), unless they hold a unit or begin with a factor. */
 static bool is_remark(const char *text) {
-    static const char *const words[] = { "max",    "maximum", "mean",      "average", "avg",
+    static const char *const plain[] = { "max",    "maximum", "mean",      "average", "avg",
                                          "padded", "packed",  "truncated", "total",   "tokens",
                                          "token",  "samples", "sequences", "gpus",    "gpu",
                                          "cards",  "layers",  "blocks",    "heads",   "steps" };
-    while (*(text += strspn(text, " ")) != '\0' && *text != '(') {
-        const size_t length = strcspn(text, " (");
-        bool known = false;
-        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-            known = known ||
-                    (strlen(words[i]) == length && strncasecmp(words[i], text, length) == 0);
+    static const char *const units[] = { "per", "each", "node", "nodes", "k", "m", "thousand" };
+    enum { PLAIN = sizeof plain / sizeof plain[0], UNITS = sizeof units / sizeof units[0] };
+    bool inside = false, first = false;
+    for (; *text != '\0'; text++) {
+        if (*text == '(' || *text == ')') first = inside = *text == '(';
+        if (strchr(" (),", *text) != NULL) continue;
+        const size_t length = strcspn(text, " (),");
+        const bool factor = first && strchr("xX*", *text) != NULL;
+        const bool known = inside ? !factor && !is_one_of(text, length, units, UNITS)
+                                  : is_one_of(text, length, plain, PLAIN) || is_card(text, length);
         if (!known) return false;
-        text += length;
+        first = false;
+        text += length - 1;
     }
     return true;
 }
@@ -230,10 +247,11 @@ static const char *count_mistake(struct arena *arena, const struct csv *csv, int
 
 static const char *number_mistake(struct arena *arena, const struct csv *csv, int64_t row,
                                   int64_t place, const struct column *column) {
-    return mistake_at(arena, csv, row, place,
-                      column->least > 0 ? arena_format(arena, "a number from %g to %g",
-                                                       column->least, column->most)
-                                        : "a number above 0");
+    return mistake_at(
+        arena, csv, row, place,
+        column->least > 0
+            ? arena_format(arena, "a number from %g to %g", column->least, column->most)
+            : arena_format(arena, "a number above 0, at most %g", column->most));
 }
 
 /* A number that no run has; NaN, none at all, is not. */
