@@ -5,8 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+static double at_most_all(double below) {
+    return below > 1 ? 1 : below;
+}
+
 struct band band_even(double fraction) {
-    return (struct band){ fraction > 1 ? 1 : fraction, fraction };
+    return (struct band){ at_most_all(fraction), fraction };
 }
 
 struct band band_of_stored(double below, double above) {
@@ -18,7 +22,7 @@ bool band_is_known(struct band band) {
 }
 
 struct band band_wider(struct band a, struct band b) {
-    return (struct band){ fmax(a.below, b.below), fmax(a.above, b.above) };
+    return (struct band){ at_most_all(fmax(a.below, b.below)), fmax(a.above, b.above) };
 }
 
 struct band band_between(struct band a, struct band b) {

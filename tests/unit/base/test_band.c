@@ -51,6 +51,7 @@ static void test_sides(void **state) {
     assert_false(band_is_known(band_between(band_even(NAN), band_even(0.1))));
     const struct band known = band_wider(band_even(NAN), (struct band){ 0.1, 0.9 });
     assert_true(known.below == 0.1 && known.above == 0.9);
+    assert_true(band_wider(band_even(0.4), (struct band){ 1.8, 2.8 }).below == 1);
     assert_false(band_is_known(band_even(NAN)));
     const struct band old = band_of_stored(NAN, 0.3), new = band_of_stored(0.1, 0.3);
     assert_true(old.below == 0.3 && old.above == 0.3 && new.below == 0.1);
