@@ -122,8 +122,8 @@ static int64_t pieces_ns(const struct price_table *table, const struct operator_
     piece.odd_rows = matmul->odd_rows;
     piece.unaligned = matmul->unaligned;
     return pieces * ns_from_price(cost_model_price_at(table->scenario->cost_model, &piece,
-                                                        &table->groups[COMMUNICATOR_NONE], place)
-                                        .seconds);
+                                                      &table->groups[COMMUNICATOR_NONE], place)
+                                      .seconds);
 }
 
 /* Of an exposed collective, as the stack has it of its runs with the overlap. */
