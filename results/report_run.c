@@ -157,8 +157,10 @@ static void write_data_notes(const struct report *r, const struct scenario *s) {
 static void write_assumptions(const struct report *r, const struct run_record *run) {
     fputs("<h3>Assumed</h3>\n", r->out);
     struct error reason = { 0 };
-    struct json *json = json_parse("stored scenario", run->resolved_scenario,
-                                   strlen(run->resolved_scenario), &reason);
+    /* Its own files are where they were, beside its file. */
+    struct json *json =
+        json_parse(run->scenario_file != NULL ? run->scenario_file : "stored scenario",
+                   run->resolved_scenario, strlen(run->resolved_scenario), &reason);
     const struct scenario_options options = { .directory = r->options->scenarios };
     struct scenario *s = json != NULL ? scenario_load_json(&options, json, &reason) : NULL;
     if (s == NULL) {

@@ -73,6 +73,37 @@ bool scenario_relocate(struct reader *r, const cJSON *node, const char *what, co
     return json_error(r->s->json, node, r->err, NULL, "%s", inner.text);
 }
 
+/* ---- paths ---- */
+
+/* "a.json", "b.csv.gz", "c/d"; "llama3.1-405b" is none. */
+static bool is_path(const char *name) {
+    const char *dot = strrchr(name, '.');
+    if (strchr(name, '/') != NULL) return true;
+    return dot != NULL && dot > name && isalpha((unsigned char)dot[1]);
+}
+
+static bool is_file(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+const char *scenario_place(const struct scenario *s, const cJSON *node, const char *name) {
+    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
+    if (end == NULL || name == NULL || name[0] == '/' || !is_path(name)) return name;
+    if (json_is_overridden(s->json, node) && is_file(name)) return name;
+    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
+    return is_file(beside) ? beside : name;
+}
+
+static void place_files(struct reader *r) {
+    struct scenario *s = r->s;
+    s->files.model = scenario_place(s, scenario_member(r->top.model, "name"), s->model_fields.name);
+    s->files.dataset =
+        scenario_place(s, scenario_member(r->top.dataset, "name"), s->dataset_fields.name);
+    s->files.hardware =
+        scenario_place(s, scenario_member(r->top.cluster, "hardware"), s->cluster_fields.hardware);
+}
+
 /* ---- cluster: a named file whose values hold unless the scenario gives its own ---- */
 
 static void add_missing_number(cJSON *section, const char *key, double value) {
@@ -87,10 +118,11 @@ static bool merge_cluster_file(struct reader *r) {
     struct scenario *s = r->s;
     struct cluster_preset preset;
     struct scenario_cache *cache = r->options->cache;
+    s->files.cluster = scenario_place(s, name, name->valuestring);
     bool known =
         cache != NULL
-            ? scenario_cache_cluster(cache, s->directory, name->valuestring, &preset, r->err)
-            : cluster_preset_read(s->arena, s->directory, name->valuestring, &preset, r->err);
+            ? scenario_cache_cluster(cache, s->directory, s->files.cluster, &preset, r->err)
+            : cluster_preset_read(s->arena, s->directory, s->files.cluster, &preset, r->err);
     if (!known) {
         /* A name of one's own is welcome as long as the section says everything itself. */
         if (!r->err->located && cJSON_GetObjectItemCaseSensitive(section, "hardware") != NULL) {
@@ -126,7 +158,7 @@ static bool merge_cluster_file(struct reader *r) {
 static bool check_dataset(struct reader *r) {
     struct scenario *s = r->s;
     r->rule = NULL;
-    const char *name = s->dataset_fields.name;
+    const char *name = s->files.dataset;
     if (scenario_present(s->dataset_fields.definition) != NULL) return true;
     const char *path = arena_format(s->arena, "%s/datasets/%s.json", s->directory, name);
     if (r->options->cache != NULL && scenario_cache_dataset_exists(r->options->cache, path, name))
@@ -208,9 +240,10 @@ static void choose_node(struct reader *r) {
     struct error ignored = { 0 };
     int64_t domain = HARDWARE_SERVER_GPUS;
     if (r->options->cache != NULL)
-        scenario_cache_node_gpus(r->options->cache, s->directory, f->hardware, &domain, &ignored);
+        scenario_cache_node_gpus(r->options->cache, s->directory, s->files.hardware, &domain,
+                                 &ignored);
     else
-        hardware_node_gpus(s->arena, s->directory, f->hardware, &domain, &ignored);
+        hardware_node_gpus(s->arena, s->directory, s->files.hardware, &domain, &ignored);
     if (f->gpus_per_node > 0) {
         warn_of_wide_nodes(r, domain);
         warn_of_trays(r, domain);
@@ -251,12 +284,12 @@ static bool read_files(struct reader *r) {
     const cJSON *definition = scenario_present(s->model_fields.definition);
     struct scenario_cache *cache = r->options->cache;
     if (cache != NULL)
-        s->model = scenario_cache_model(cache, s->directory, s->json, definition,
-                                        s->model_fields.name, r->err);
+        s->model =
+            scenario_cache_model(cache, s->directory, s->json, definition, s->files.model, r->err);
     else
         s->model = definition != NULL
                        ? model_from_json(s->arena, s->directory, s->json, definition, r->err)
-                       : model_load(s->arena, s->directory, s->model_fields.name, r->err);
+                       : model_load(s->arena, s->directory, s->files.model, r->err);
     if (s->model == NULL && definition != NULL) return false;
     if (s->model == NULL)
         return scenario_relocate(r, scenario_member(r->top.model, "name"), "model",
@@ -280,12 +313,12 @@ static bool read_files(struct reader *r) {
     if (!scenario_load_stack(r) || !read_rules(r, &rules)) return false;
     s->own_rules = rules;
     if (cache != NULL) {
-        s->cost_model = scenario_cache_cost_model(
-            cache, s->directory, s->cluster_fields.hardware, &network, s->stack, precision,
-            model_writes_text(s->model), s->json, s->rules, r->err);
+        s->cost_model = scenario_cache_cost_model(cache, s->directory, s->files.hardware, &network,
+                                                  s->stack, precision, model_writes_text(s->model),
+                                                  s->json, s->rules, r->err);
     } else {
         struct cost_model *own =
-            cost_model_create(s->arena, s->directory, s->cluster_fields.hardware, &network, r->err);
+            cost_model_create(s->arena, s->directory, s->files.hardware, &network, r->err);
         if (own != NULL)
             cost_model_use_stack(own, s->stack, precision, model_writes_text(s->model));
         if (own != NULL && rules.count > 0) cost_model_use_rules(own, s->arena, &rules);
@@ -297,8 +330,8 @@ static bool read_files(struct reader *r) {
         const char *fabric = network.fabric;
         network.fabric = NULL;
         bool fabric_is_wrong =
-            fabric != NULL && cost_model_create(s->arena, s->directory, s->cluster_fields.hardware,
-                                                &network, &ignored) != NULL;
+            fabric != NULL && cost_model_create(s->arena, s->directory, s->files.hardware, &network,
+                                                &ignored) != NULL;
         return fabric_is_wrong ? scenario_relocate(r, scenario_member(r->top.cluster, "fabric"),
                                                    "fabric", fabric)
                                : scenario_relocate(r, scenario_member(r->top.cluster, "hardware"),
@@ -306,28 +339,6 @@ static bool read_files(struct reader *r) {
     }
     scenario_choose_launches(s);
     return rule_tiling(r) && check_dataset(r);
-}
-
-/* "a.json", "b.csv.gz", "c/d"; "llama3.1-405b" is none. */
-static bool is_path(const char *name) {
-    const char *dot = strrchr(name, '.');
-    if (strchr(name, '/') != NULL) return true;
-    return dot != NULL && dot > name && isalpha((unsigned char)dot[1]);
-}
-
-const char *scenario_place(const struct scenario *s, const char *name) {
-    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
-    if (end == NULL || name == NULL || name[0] == '/' || !is_path(name)) return name;
-    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
-    return access(beside, R_OK) == 0 ? beside : name;
-}
-
-static void place_files(struct scenario *s) {
-    if (scenario_present(s->model_fields.definition) == NULL)
-        s->model_fields.name = scenario_place(s, s->model_fields.name);
-    if (scenario_present(s->dataset_fields.definition) == NULL)
-        s->dataset_fields.name = scenario_place(s, s->dataset_fields.name);
-    s->cluster_fields.hardware = scenario_place(s, s->cluster_fields.hardware);
 }
 
 /* A definition written here and its section have one name: either place is enough. */
@@ -373,7 +384,7 @@ static bool read_all(struct reader *r) {
         return false;
     if (!read_section(r, &scenario_what_if_table, &r->top.what_if, &s->what_if)) return false;
 
-    place_files(s);
+    place_files(r);
     s->tiling = tiling_default();
     s->tiling.kind = (enum tiling_kind)s->dataset_fields.tiling;
     s->tiling.min_tiles = s->dataset_fields.min_tiles;

@@ -120,6 +120,12 @@ struct policy_choice {
     const struct field_table *table;
 };
 
+/* Where the files of names are that a scenario gives as paths; other names stay as they are. The
+ * fields, and all that is kept of a scenario, have them as written. */
+struct scenario_files {
+    const char *model, *dataset, *hardware, *cluster, *stack;
+};
+
 struct scenario {
     struct arena *arena; /* owns everything below */
     struct json *json;   /* owned */
@@ -139,6 +145,7 @@ struct scenario {
     struct policy_choice batching, partition, recompute, schedule, joint;
 
     /* resolved */
+    struct scenario_files files;
     const struct model *model;
     enum precision main_precision; /* of the module with the most parameters: the stack's figures
                                       for a precision are taken for it */

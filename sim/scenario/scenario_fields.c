@@ -59,9 +59,8 @@ const struct field_table scenario_model_table =
 #define AT(member) offsetof(struct scenario_dataset, member)
 static const struct field dataset_section_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "",
-      "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too) from "
-      "the "
-      "scenario's folder or the current one",
+      "a file in scenarios/datasets, or the path of a .csv, .json or .jsonl file (.gz too) "
+      "from the scenario's folder or the current one",
       NULL },
     { "definition", FIELD_NODE, AT(definition), 0, 0, "null", "",
       "the content of a data set file, written here instead of read; its name may stand in either "
@@ -97,7 +96,8 @@ const struct field_table scenario_dataset_table =
 #define AT(member) offsetof(struct scenario_cluster, member)
 static const struct field cluster_fields[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, "null", "",
-      "a file in scenarios/clusters whose values hold unless given here", NULL },
+      "a file in scenarios/clusters, or a path as of a model, whose values hold unless given here",
+      NULL },
     { "hardware", FIELD_TEXT, AT(hardware), 0, 0, NULL, "",
       "a GPU in scenarios/hardware, or a path from the scenario's folder or the current one",
       NULL },

@@ -58,9 +58,10 @@ bool scenario_read_recompute(struct reader *r);
 
 /* scenario_model.c: frozen modules, size of frames, adapters, precisions, on a copy of the model. */
 bool scenario_apply_model(struct reader *r);
-/* Where the file of a name is, which a scenario gives as a path: in the scenario's own folder if it
- * is there, else as it stands, from the current one. Names of shipped files stay names. */
-const char *scenario_place(const struct scenario *s, const char *name);
+/* Where the file of a path that a scenario gives is: from the scenario's own folder if it is there,
+ * else from the current one; of one that --set gives (`node`, which may be NULL) the other way
+ * round. Names that are no path stay as they are. */
+const char *scenario_place(const struct scenario *s, const cJSON *node, const char *name);
 /* enum precision, or -1. */
 int scenario_precision_named(const cJSON *name);
 

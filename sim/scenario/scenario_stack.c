@@ -14,9 +14,10 @@ static bool find_stack(struct reader *r) {
     if (r->options->stack != NULL)
         s->stack = r->options->stack;
     else
-        s->stack = r->options->cache != NULL
-                       ? scenario_cache_stack(r->options->cache, s->directory, f->stack, r->err)
-                       : stack_load(s->arena, s->directory, f->stack, r->err);
+        s->stack =
+            r->options->cache != NULL
+                ? scenario_cache_stack(r->options->cache, s->directory, s->files.stack, r->err)
+                : stack_load(s->arena, s->directory, s->files.stack, r->err);
     if (s->stack != NULL) return true;
     return scenario_relocate(r, scenario_member(r->top.layout, "stack"), "stack", f->stack);
 }
@@ -53,7 +54,7 @@ bool scenario_load_stack(struct reader *r) {
     struct scenario_layout *f = &s->layout_fields;
     const bool usual = strcmp(f->stack, "auto") == 0;
     if (usual) f->stack = backend_at(f->backend)->usual_stack;
-    f->stack = scenario_place(s, f->stack);
+    s->files.stack = scenario_place(s, scenario_member(r->top.layout, "stack"), f->stack);
     if (strcmp(f->stack, "none") != 0 && !find_stack(r)) return false;
     if (s->stack != NULL) choose_backend(r);
     const struct backend *row = backend_at(f->backend);
@@ -106,6 +107,11 @@ static bool is_of_other_models(const struct scenario *s, const char *cause) {
            (strcmp(cause, "branches_apart") == 0 && !joined);
 }
 
+static bool is_of_other_layouts(const struct scenario *s, const char *cause) {
+    return s->layout.cp == 1 &&
+           (strncmp(cause, "context_", 8) == 0 || strcmp(cause, "repeats_keys") == 0);
+}
+
 /* "fp16_gradient_bytes" says nothing of a training in bf16, nor "host_fp8_us". */
 static bool is_of_another_precision(const struct scenario *s, const char *cause) {
     for (int p = 0; p < PRECISION_COUNT; p++) {
@@ -152,7 +158,9 @@ void scenario_assume_stack(struct reader *r) {
     const char *text = arena_format(s->arena, "stack %s:", stack->name), *comma = "";
     for (int64_t i = 0; i < stack->cause_count; i++) {
         if (is_of_another_precision(s, stack->causes[i].name) ||
-            is_of_other_models(s, stack->causes[i].name) || is_replaced(s, stack->causes[i].name) ||
+            is_of_other_models(s, stack->causes[i].name) ||
+            is_of_other_layouts(s, stack->causes[i].name) ||
+            is_replaced(s, stack->causes[i].name) ||
             (!use.attention_stated && strncmp(stack->causes[i].name, "attention_", 10) == 0) ||
             (is_captured(s) && strncmp(stack->causes[i].name, "host_", 5) == 0))
             continue;

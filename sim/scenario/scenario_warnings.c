@@ -67,7 +67,8 @@ void warn_of_fast_nics(struct reader *r) {
                         rate / (double)f->gpus_per_node));
 }
 
-/* Prices are by the NICs' rate alone. NICs of Blackwell Ultra have a link of their own to the GPU. */
+/* Prices are by the NICs' rate alone. Nothing is said of Blackwell: in some of its servers NICs have
+ * a link of their own to the GPU, and its name does not tell in which. */
 void warn_of_nics_beyond_pcie(struct reader *r) {
     struct scenario *s = r->s;
     const struct scenario_cluster *f = &s->cluster_fields;
@@ -112,7 +113,8 @@ static const char *hardware_in_file(struct reader *r) {
     const char *preset_name = named ? json_text_before(s->json, name) : name->valuestring;
     struct cluster_preset preset;
     return preset_name != NULL &&
-                   cluster_preset_read(s->arena, s->directory, preset_name, &preset, NULL)
+                   cluster_preset_read(s->arena, s->directory, scenario_place(s, NULL, preset_name),
+                                       &preset, NULL)
                ? preset.hardware
                : "";
 }

@@ -87,12 +87,12 @@ const char *run_inputs_text(const struct execution *e, const struct provenance *
         add_file(list, "model", s->directory, s->model->files[i]);
     cJSON_AddStringToObject(add(list, "data set", s->dataset_fields.name), "content",
                             run_inputs_data(arena, e->job->dataset));
-    add_named(list, "cluster", s->cluster_fields.name, s->directory, "clusters", arena);
+    add_named(list, "cluster", s->files.cluster, s->directory, "clusters", arena);
     int64_t count;
     const struct cost_model_file *files = cost_model_files(s->cost_model, &count);
     for (int64_t i = 0; i < count; i++)
         add_file(list, files[i].kind, s->directory, files[i].path);
-    add_named(list, "stack", s->layout_fields.stack, s->directory, "stacks", arena);
+    add_named(list, "stack", s->files.stack, s->directory, "stacks", arena);
     for (int64_t i = 0; s->stack != NULL && s->stack->bases != NULL && s->stack->bases[i] != NULL;
          i++)
         add_named(list, "stack", s->stack->bases[i], s->directory, "stacks", arena);
