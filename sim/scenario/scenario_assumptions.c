@@ -279,23 +279,21 @@ static void adamw_assumption(struct reader *r) {
                                     fused ? "" : "; training.adamw_kernels fused moves less"));
 }
 
-static const char *context_way(enum context_kind kind) {
-    return kind == CONTEXT_RING         ? "around a ring beside attention"
-           : kind == CONTEXT_ALL_GATHER ? "to all ranks before attention"
-                                        : "to all ranks, their gradients around a ring";
-}
-
 /* How a sequence is shared, where nobody said. */
 static void context_assumption(struct reader *r) {
     struct scenario *s = r->s;
     if (s->layout.cp == 1 || s->layout_fields.cp_kind == CONTEXT_ALL_TO_ALL ||
         is_given(r->top.layout, "cp_kind") || is_given(r->top.layout, "cp_balanced"))
         return;
+    const bool by_stack = s->layout_fields.cp_kind == CONTEXT_GATHERED_RING; /* said with it */
+    if (!s->layout_fields.cp_balanced) return;
     scenario_assume(r, arena_format(s->arena,
-                                    "context parallelism: keys and values travel %s, tokens are "
-                                    "dealt so that a causal mask costs all ranks the same "
-                                    "(layout.cp_kind, cp_balanced not given)",
-                                    context_way((enum context_kind)s->layout_fields.cp_kind)));
+                                    "context parallelism: %stokens are dealt so that a causal mask "
+                                    "costs all ranks the same (layout.%scp_balanced not given)",
+                                    by_stack ? ""
+                                             : "keys and values travel around a ring beside "
+                                               "attention, ",
+                                    by_stack ? "" : "cp_kind, "));
 }
 
 /* Core attention and every other matmul are dropped by some styles whatever the kernel. */

@@ -19,7 +19,8 @@ static void choose_context_kind(struct reader *r) {
     const cJSON *said =
         scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.layout, "cp_kind"));
     if (said != NULL || s->stack == NULL || s->layout.cp == 1) return;
-    if (s->stack->context_gathers) {
+    const bool heads_alone = s->layout_fields.cp_heads == s->layout.cp;
+    if (s->stack->context_gathers && backend_is_of_stack(s->backend, s->stack) && !heads_alone) {
         s->layout_fields.cp_kind = CONTEXT_GATHERED_RING;
         scenario_assume(r, arena_format(s->arena,
                                         "context parallelism gathers keys and values and sends "

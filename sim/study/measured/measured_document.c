@@ -266,13 +266,28 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
-/* What a stack has of the kind that is said; "" is any. PyTorch has one ring, which gathers. */
+/* PyTorch's ring gathers, unless its rotate method is the other. */
+static const char *measured_ring(const struct stack *stack) {
+    return context_kind_name(stack->context_gathers ? CONTEXT_GATHERED_RING : CONTEXT_RING);
+}
+
+/* What a stack has of the kind that is said; "" is any. */
 static const char *measured_context_kind(const struct stack *stack, const char *said) {
     static const char exchange[] = "all-to-all";
     if (strcmp(said, exchange) == 0) return exchange;
-    if (stack->context_gathers) return context_kind_name(CONTEXT_GATHERED_RING);
+    if (strcmp(said, "rotated ring") == 0) return context_kind_name(CONTEXT_RING);
+    if (stack->context_gathers || strcmp(said, "ring") == 0) return measured_ring(stack);
     if (said[0] != '\0') return said;
-    return stack->context_heads ? exchange : context_kind_name(CONTEXT_RING);
+    return stack->context_heads ? exchange : measured_ring(stack);
+}
+
+static const char *context_kind_words(const char *kind, bool usual_balance) {
+    if (strcmp(kind, "all-to-all") == 0) return "heads (Ulysses)";
+    if (strcmp(kind, "all-gather") == 0) return "gathered keys and values";
+    if (strcmp(kind, "gathered-ring") == 0)
+        return usual_balance ? "a ring that gathers keys and values (balanced as usual)"
+                             : "a ring that gathers keys and values";
+    return usual_balance ? "a ring (balanced as usual)" : "a ring";
 }
 
 /* As the notes or the stack's name say, else as the stack does. Ulysses where its ranks do not
@@ -287,8 +302,8 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
             measured_row_note(row, "cp: 1, though the row speaks of sharing sequences by %s", said);
         return;
     }
-    const bool by_stack = said[0] == '\0';
     const char *kind = measured_context_kind(row->out->stack, said);
+    const bool by_stack = said[0] == '\0' || strcmp(kind, "gathered-ring") == 0;
     const bool divides = r->heads % (row->tp * row->cp) == 0;
     const enum measured_balance balance = measured_says_balance(r->notes);
     const bool contiguous = balance == BALANCE_UNSAID ? row->out->stack->context_contiguous
@@ -300,13 +315,9 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
                           "the %ld heads",
                           by_stack ? row->out->stack->name : "the row says", (long)row->tp,
                           (long)row->cp, (long)r->heads);
-        kind = "ring";
+        kind = measured_ring(row->out->stack);
     } else
-        measured_row_note(row, "cp: by %s, as %s",
-                          strcmp(kind, exchange) == 0       ? "heads (Ulysses)"
-                          : strcmp(kind, "all-gather") == 0 ? "gathered keys and values"
-                          : usual_balance                   ? "a ring (balanced as usual)"
-                                                            : "a ring",
+        measured_row_note(row, "cp: by %s, as %s", context_kind_words(kind, usual_balance),
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
     if (strcmp(kind, exchange) == 0) return;

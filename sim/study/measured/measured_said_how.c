@@ -190,7 +190,9 @@ static const char *context_at(const struct clause *clause, int i) {
                              *const gather[] = { "all", "gather", NULL };
     static const char *const attention[] = { "attention", "attn", "attentions", NULL };
     static const char *const spared[] = { "free", "less", NULL };
-    static const char *const shared[] = { "context", "cp", "kv", "rotate", NULL };
+    static const char *const shared[] = { "context", "cp", "kv", "rotate", NULL },
+                             *const rotated[] = { "rotate", NULL },
+                             *const exchanges[] = { "alltoall", "a2a", NULL };
     const char *token = clause_token(clause, i), *next = clause_token(clause, i + 1);
     if (strcmp(token, "ulysses") == 0) return clause_is_one_of(next, spared) ? NULL : "all-to-all";
     if (strcmp(token, "ringattention") == 0 || clause_starts(clause, i, around) ||
@@ -198,6 +200,8 @@ static const char *context_at(const struct clause *clause, int i) {
         clause_starts(clause, i, self) || clause_starts(clause, i, flash))
         return "ring";
     if (!clause_mentions(clause, shared)) return NULL;
+    const bool exchanged = clause_is_one_of(token, exchanges) || clause_starts(clause, i, exchange);
+    if (exchanged && clause_mentions(clause, rotated)) return "rotated ring"; /* PyTorch's other */
     if (strcmp(token, "a2a") == 0 || clause_starts(clause, i, exchange)) return "all-to-all";
     return strcmp(token, "allgather") == 0 || clause_starts(clause, i, gather) ? "all-gather"
                                                                                : NULL;

@@ -174,6 +174,8 @@ static void test_context(void **state) {
         { "expert all-to-all", "" },
         { "all-gather based CP", "all-gather" },
         { "rotate method allgather", "all-gather" },
+        { "rotate method alltoall", "rotated ring" },
+        { "CP rotate method all-to-all", "rotated ring" },
         { "all-gather of parameters", "" },
         { "Ulysses not stated", "" },
         { "", "" },
