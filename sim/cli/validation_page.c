@@ -75,7 +75,7 @@ static const char format[] =
     "| hardware, gpus_per_node, gpu_count, nic_Gbit_per_s_per_gpu, nics_per_node | a profile of "
     "scenarios/hardware, a path to one of yours (`my/gpu.json`), or a name of the GPU (\"NVIDIA "
     "H100 "
-    "80GB HBM3\"); nics_per_node empty: as many as GPUs, less where each had less than 100 Gbit/s "
+    "80GB HBM3\", \"8xH100\") or of a cloud's machine (\"p5.48xlarge\"); nics_per_node empty: as many as GPUs, less where each had less than 100 Gbit/s "
     "|\n"
     "| tp, sp, cp, pp, vpp, schedule, ep, dp | layout; schedule `1f1b`, `interleaved`, `gpipe` "
     "|\n"

@@ -45,11 +45,21 @@ static bool has_its_rate(const struct measured_run *r, const struct cluster_pres
 const struct known_machine *measured_known_machine(const struct measured_row *row) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
-    const char *text = arena_format(arena, "%s; %s", r->source, r->notes);
+    const char *text = arena_format(arena, "%s; %s; %s", r->source, r->notes, r->hardware);
     for (const struct known_machine *m = row->context->machines; m->name != NULL; m++)
         if (strcmp(m->preset.hardware, row->out->gpu) == 0 &&
             (r->gpus_per_node < 1 || r->gpus_per_node == m->preset.network.gpus_per_node) &&
             has_its_rate(r, &m->preset) && says_one(arena, text, m->preset.words))
             return m;
     return NULL;
+}
+
+const char *measured_machines_gpu(const struct measured_context *context, const char *text) {
+    const char *gpu = NULL;
+    for (const struct known_machine *m = context->machines; m->name != NULL; m++) {
+        if (!says_one(context->arena, text, m->preset.words)) continue;
+        if (gpu != NULL && strcmp(gpu, m->preset.hardware) != 0) return NULL;
+        gpu = m->preset.hardware;
+    }
+    return gpu;
 }

@@ -16,6 +16,37 @@
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
 
+static bool is_number(const char *part) {
+    return part[0] != '\0' && part[strspn(part, "0123456789")] == '\0';
+}
+
+/* "8xh100" and "h100x8" without how many there are. */
+static const char *one_of_many(struct arena *arena, const char *part) {
+    const size_t digits = strspn(part, "0123456789");
+    if (digits > 0 && part[digits] == 'x' && isalpha((unsigned char)part[digits + 1]))
+        return part + digits + 1;
+    const char *times = strrchr(part, 'x');
+    if (times != NULL && times > part && isalpha((unsigned char)part[0]) &&
+        isdigit((unsigned char)times[-1]) && is_number(times + 1))
+        return arena_format(arena, "%.*s", (int)(times - part), part);
+    return part;
+}
+
+/* The parts of a GPU's name, in which "H-100" and "GB 200" are one. */
+static struct measured_parts hardware_parts(struct arena *arena, const char *wanted) {
+    const struct measured_parts all = measured_parts_of(arena, wanted);
+    struct measured_parts parts = { .count = 0 };
+    for (int64_t i = 0; i < all.count; i++) {
+        const char *part = one_of_many(arena, all.text[i]);
+        const size_t letters = strspn(part, "abcdefghijklmnopqrstuvwxyz");
+        if (letters > 0 && letters <= 2 && part[letters] == '\0' && i + 1 < all.count &&
+            is_number(all.text[i + 1]))
+            part = arena_format(arena, "%s%s", part, all.text[++i]);
+        parts.text[parts.count++] = part;
+    }
+    return parts;
+}
+
 /* Of profiles that share as much with the name: the one with the fewest parts that the name lacks,
  * then the module that most clusters have, SXM of 80 GB, and of H20 that of 96. */
 static int64_t likelihood(const struct measured_parts *wanted, const struct measured_parts *name) {
@@ -48,7 +79,7 @@ static const char *families(struct arena *arena, const char *const *names, int64
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not) {
     struct arena *arena = context->arena;
-    const struct measured_parts parts = measured_parts_of(arena, wanted);
+    const struct measured_parts parts = hardware_parts(arena, wanted);
     int64_t count;
     const char **names = folder_names(arena, arena_format(arena, "%s/hardware", context->directory),
                                       ".json", &count);
@@ -64,6 +95,7 @@ const char *measured_hardware(const struct measured_context *context, const char
         best = names[i];
         best_likelihood = likely;
     }
+    if (alike[0] == '\0') best = measured_machines_gpu(context, wanted); /* "p5.48xlarge" */
     *why_not = alike[0] == '\0'
                    ? arena_format(
                          arena,

@@ -111,6 +111,33 @@ static void test_network(void **state) {
     arena_destroy(arena);
 }
 
+/* However a source writes the card, or its machine. */
+static void test_hardware(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        { "NVIDIA H100 80GB HBM3", "h100-80g-sxm" },
+        { "8xH100", "h100-80g-sxm" },
+        { "8 x A100-SXM4-40GB", "a100-40g-sxm" },
+        { "H100-SXM5-80GBx8", "h100-80g-sxm" },
+        { "H-100", "h100-80g-sxm" },
+        { "GB 200", "gb200-186g-nvl72" },
+        { "p5.48xlarge", "h100-80g-sxm" },
+        { "p4de.24xlarge", "a100-80g-sxm" },
+        { "a3-ultragpu-8g", "h200-141g-sxm" },
+        { "RTX A6000", NULL },
+        { "x8", NULL },
+        { "8x", NULL },
+    };
+    struct measured_context context = shipped_context();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *why_not, *got = measured_hardware(&context, cases[i][0], &why_not),
+                             *want = cases[i][1];
+        if ((got == NULL) != (want == NULL) || (got != NULL && strcmp(got, want) != 0))
+            fail_msg("%s: %s", cases[i][0], got != NULL ? got : "none");
+    }
+    arena_destroy(context.arena);
+}
+
 /* A bridge of four cards is a node, PCIe between two of them its network. */
 static void test_bridges(void **state) {
     (void)state;
@@ -149,6 +176,7 @@ static void test_bridges(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_machine),
                                         cmocka_unit_test(test_network),
+                                        cmocka_unit_test(test_hardware),
                                         cmocka_unit_test(test_bridges) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
