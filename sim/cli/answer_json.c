@@ -103,6 +103,7 @@ cJSON *json_answer(const struct execution *e, struct arena *arena) {
     cJSON *o = json_record(&run);
     cJSON_DeleteItemFromObjectCaseSensitive(o, "command_line");
     cJSON_DeleteItemFromObjectCaseSensitive(o, "inputs"); /* of stored runs */
+    cJSON_AddNumberToObject(o, "outside_fraction", r->outside_fraction);
     cJSON_AddStringToObject(o, "mfu_precision", precision_name(r->mfu_precision));
     if (isnan(r->memory_band_fraction))
         cJSON_AddNullToObject(o, "memory_band_fraction");

@@ -128,6 +128,9 @@ static cJSON *to_json(const struct validation *v) {
     for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
         cJSON_AddItemToArray(warnings, cJSON_CreateString(*warning));
     if (v->all.simulated == 0) cJSON_AddItemToArray(warnings, cJSON_CreateString(none_text(v)));
+    cJSON *ignored = cJSON_AddArrayToObject(o, "ignored_columns");
+    for (int64_t i = 0; v->runs.notes[i] != NULL; i++)
+        cJSON_AddItemToArray(ignored, cJSON_CreateString(v->runs.notes[i]));
     cJSON *groups = cJSON_AddArrayToObject(o, "groups");
     for (int64_t i = 0; i < v->group_count; i++) {
         cJSON *group = cJSON_CreateObject();
