@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
+#include "results/run_file.h"
 #include "sim/base/band.h"
 
 static cJSON *resolved(const struct run_record *run) {
@@ -33,11 +34,9 @@ static bool same_values(const struct run_record *a, const struct run_record *b,
 }
 
 bool run_pair_same_stack(const struct run_record *a, const struct run_record *b) {
-    static const char *const keys[][2] = { { "layout", "backend" },
-                                           { "layout", "stack" },
-                                           { "cluster", "hardware" },
-                                           { "training", "precision" } };
-    return same_values(a, b, keys, sizeof keys / sizeof keys[0]);
+    static const char *const keys[][2] = { { "layout", "backend" }, { "training", "precision" } };
+    return same_values(a, b, keys, sizeof keys / sizeof keys[0]) &&
+           run_same_file(a, b, RUN_FILE_STACK) && run_same_file(a, b, RUN_FILE_HARDWARE);
 }
 
 bool run_pair_waits_told(const struct run_record *a, const struct run_record *b) {
@@ -86,16 +85,11 @@ static double longer_log(const struct run_record *run, double times) {
     return log1p((times - 1) * fmin(share_of(run, 1, pcie_ms(run)), 1));
 }
 
-static bool same_hardware(const struct run_record *a, const struct run_record *b) {
-    static const char *const key[][2] = { { "cluster", "hardware" } };
-    return same_values(a, b, key, 1);
-}
-
 /* By how much the longer of two may be the less long for its servers' speeds: one speed where the
  * GPU is the same. */
 static double pcie_apart(const struct run_record *shorter, const struct run_record *longer) {
     const double fast = longer_log(longer, PCIE_SHORTEST), slow = longer_log(shorter, PCIE_LONGEST);
-    if (!same_hardware(shorter, longer)) return slow - fast;
+    if (!run_same_file(shorter, longer, RUN_FILE_HARDWARE)) return slow - fast;
     const double both_fast = longer_log(shorter, PCIE_SHORTEST) - fast,
                  both_slow = slow - longer_log(longer, PCIE_LONGEST);
     return fmax(0, fmax(both_fast, both_slow));

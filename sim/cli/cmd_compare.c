@@ -8,6 +8,7 @@
 #include "sim/base/band.h"
 #include "sim/cli/cli.h"
 #include "sim/study/comparison.h"
+#include "sim/study/run_inputs.h"
 
 struct compare_options {
     const char *db;
@@ -35,6 +36,7 @@ static bool replay(struct cli *cli, const struct scenario_options *options, cons
     cli_progress_end(&progress);
     if (e == NULL) return false;
     execution_record(e, &cli->provenance, cli->arena, &run->record);
+    run->record.inputs = run_inputs_text(e, &cli->provenance, cli->arena);
     run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
     run->iteration_count = e->replay->iteration_count;
     run->iterations = execution_iterations(e, cli->arena);

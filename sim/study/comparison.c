@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "costmodel/rules.h"
+#include "results/run_file.h"
 #include "results/run_pair.h"
 #include "sim/base/units.h"
 #include "sim/replay/goodput.h"
@@ -268,15 +269,18 @@ static struct variance welch_variance(const struct comparison_run *a,
 /* More than this apart, steps are of different sizes. */
 #define SAMPLES_TOLERANCE_FRACTION 0.05
 
+#define NO_FILE (-1)
+
 struct setup_value {
     const char *words, *section, *key; /* of the resolved scenario */
+    int file;                          /* enum run_file */
 };
 
 static const struct setup_value setup_values[] = {
-    { "model", "model", "name" },
-    { "data set", "dataset", "name" },
-    { "hardware", "cluster", "hardware" },
-    { "number of GPUs", "cluster", "gpu_count" },
+    { "model", "model", "name", RUN_FILE_MODEL },
+    { "data set", "dataset", "name", RUN_FILE_DATA },
+    { "hardware", "cluster", "hardware", RUN_FILE_HARDWARE },
+    { "number of GPUs", "cluster", "gpu_count", NO_FILE },
 };
 
 /* As text, "" if unknown. */
@@ -304,16 +308,8 @@ static bool same_share(const struct comparison_run *a, const struct comparison_r
 }
 
 static bool same_job(const struct comparison_run *a, const struct comparison_run *b) {
-    struct arena *arena = arena_create();
-    cJSON *left = resolved(a), *right = resolved(b);
-    const bool same = strcmp(setup_text(left, "model", "name", arena),
-                             setup_text(right, "model", "name", arena)) == 0 &&
-                      strcmp(setup_text(left, "dataset", "name", arena),
-                             setup_text(right, "dataset", "name", arena)) == 0;
-    cJSON_Delete(left);
-    cJSON_Delete(right);
-    arena_destroy(arena);
-    return same && same_share(a, b);
+    return run_same_file(&a->record, &b->record, RUN_FILE_MODEL) &&
+           run_same_file(&a->record, &b->record, RUN_FILE_DATA) && same_share(a, b);
 }
 
 const char *comparison_stack(const struct comparison_run *run, struct arena *arena) {
@@ -341,14 +337,11 @@ static double samples_per_step(const struct comparison_run *run) {
 }
 
 /* A variant of the hardware keeps the price of the scenario that it varies. */
-static bool same_price_of_another_gpu(const cJSON *first, const cJSON *other) {
-    struct arena *arena = arena_create();
+static bool same_price_of_another_gpu(const struct run_record *a, const cJSON *first,
+                                      const struct run_record *b, const cJSON *other) {
     const double price = number_of(first, "cluster", "price_usd_per_gpu_hour");
-    const bool same = price > 0 && price == number_of(other, "cluster", "price_usd_per_gpu_hour") &&
-                      strcmp(setup_text(first, "cluster", "hardware", arena),
-                             setup_text(other, "cluster", "hardware", arena)) != 0;
-    arena_destroy(arena);
-    return same;
+    return price > 0 && price == number_of(other, "cluster", "price_usd_per_gpu_hour") &&
+           !run_same_file(a, b, RUN_FILE_HARDWARE);
 }
 
 #define PCIE_TOLD_FRACTION 0.02
@@ -398,8 +391,13 @@ const char **comparison_warnings(const struct comparison_run *runs, int64_t run_
                 warnings[count++] =
                     arena_format(arena, "run %ld has another %s than run 1: %s, not %s",
                                  (long)i + 1, value->words, got, want);
+            else if (value->file != NO_FILE &&
+                     !run_same_file(&runs[0].record, &runs[i].record, (enum run_file)value->file))
+                warnings[count++] =
+                    arena_format(arena, "run %ld has another %s than run 1 of the same name: %s",
+                                 (long)i + 1, value->words, got);
         }
-        if (same_price_of_another_gpu(first, this))
+        if (same_price_of_another_gpu(&runs[0].record, first, &runs[i].record, this))
             warnings[count++] = arena_format(
                 arena,
                 "run %ld has run 1's price of a GPU-hour, %s USD, for another GPU "
