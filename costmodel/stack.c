@@ -116,12 +116,16 @@ static const char *behind_word(const char *at, const char *word, bool *apart) {
     enum { SHORTEST_APART = 6 };
     const bool may = strlen(word) >= SHORTEST_APART;
     *apart = false;
-    for (; *word != '\0'; at++)
+    const char *const begin = word;
+    while (*word != '\0')
         if (*at == *word)
-            word++;
+            at++, word++;
         else if (may && *at == '-' && isalpha((unsigned char)at[-1]) &&
                  isalpha((unsigned char)at[1]))
-            *apart = true;
+            at++, *apart = true;
+        else if (may && *word == '-' && word > begin && isalpha((unsigned char)word[-1]) &&
+                 isalpha((unsigned char)word[1]))
+            word++, *apart = true; /* "MSSwift" */
         else
             return NULL;
     return at;

@@ -360,11 +360,11 @@ static void test_find(void **state) {
         { "Hugging Face Trainer 2025", "hf-deepspeed-2025", true },
         { "Fully Sharded Data Parallel", "pytorch-fsdp2", true },
         { "LLaMAFactory", "llama-factory", true },
+        { "MSSwift", "ms-swift", false },
         { "h-f", NULL, false },
         { "LLM Foundry FSDP 128 GPUs", "llm-foundry-2024", false },
         { "LLM Foundry FSDP, 1 node", "llm-foundry-2024", false },
         { "PyTorch FSDP + FlashAttn2", "pytorch-fsdp2", true },
-        { "nanoGPT FlashAttn", "nanogpt", true },
         { "MaxText A 30", "maxtext", true },
         { "chfx", NULL, false }, /* a word within a word */
         { "ctrl-net", NULL, false },
