@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include "sim/base/folder_names.h"
+#include "sim/study/measured/measured_parts.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_words.h"
 
@@ -54,10 +55,27 @@ const struct known_machine *measured_known_machine(const struct measured_row *ro
     return NULL;
 }
 
-const char *measured_machines_gpu(const struct measured_context *context, const char *text) {
+/* Whether the name is one of the words (semicolons between), but for a count and the cloud. */
+static bool is_named(struct arena *arena, const char *name, const char *words) {
+    static const char *const plain[] = { "aws",  "gcp",   "azure",    "google",    "cloud",
+                                         "node", "nodes", "instance", "instances", "x" };
+    const struct measured_parts parts = measured_parts_of(arena, name),
+                                known = measured_parts_of(arena, words);
+    for (int64_t i = 0; i < parts.count; i++) {
+        const char *part = parts.text[i];
+        const size_t digits = strspn(part, "0123456789");
+        bool is_plain = digits > 0 && (part[digits] == '\0' || strcmp(part + digits, "x") == 0);
+        for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
+            is_plain = is_plain || strcmp(part, plain[k]) == 0;
+        if (!is_plain && !measured_parts_have(&known, part)) return false;
+    }
+    return says_one(arena, name, words);
+}
+
+const char *measured_machines_gpu(const struct measured_context *context, const char *name) {
     const char *gpu = NULL;
     for (const struct known_machine *m = context->machines; m->name != NULL; m++) {
-        if (!says_one(context->arena, text, m->preset.words)) continue;
+        if (!is_named(context->arena, name, m->preset.words)) continue;
         if (gpu != NULL && strcmp(gpu, m->preset.hardware) != 0) return NULL;
         gpu = m->preset.hardware;
     }

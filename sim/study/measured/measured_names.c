@@ -38,10 +38,18 @@ static struct measured_parts hardware_parts(struct arena *arena, const char *wan
     struct measured_parts parts = { .count = 0 };
     for (int64_t i = 0; i < all.count; i++) {
         const char *part = one_of_many(arena, all.text[i]);
+        const char *next = i + 1 < all.count ? all.text[i + 1] : "";
+        if (is_number(part) &&
+            (strcmp(next, "g") == 0 || strcmp(next, "gb") == 0 || strcmp(next, "gib") == 0)) {
+            parts.text[parts.count++] = arena_format(arena, "%sg", part); /* "80 GB" */
+            i++;
+            continue;
+        }
         const size_t letters = strspn(part, "abcdefghijklmnopqrstuvwxyz");
-        if (letters > 0 && letters <= 2 && part[letters] == '\0' && i + 1 < all.count &&
-            is_number(all.text[i + 1]))
-            part = arena_format(arena, "%s%s", part, all.text[++i]);
+        if (letters > 0 && letters <= 2 && part[letters] == '\0' && is_number(next)) {
+            part = arena_format(arena, "%s%s", part, next);
+            i++;
+        }
         parts.text[parts.count++] = part;
     }
     return parts;
@@ -180,8 +188,9 @@ const char *measured_other_memory(struct arena *arena, const char *wanted, const
     static const long processors[] = { 120, 240, 480 };
     /* B200 is sold as of 180 or 192 GB, B300 as of 270 or 288, H200 of 141 or 144. */
     const double alike = 0.07;
-    const struct measured_parts of = measured_parts_of(arena, wanted),
+    const struct measured_parts of = hardware_parts(arena, wanted),
                                 own = measured_parts_of(arena, profile);
+    if (!measured_parts_have(&of, own.text[0])) return ""; /* a machine's name */
     const long size = memory_size(&of), has_size = memory_size(&own);
     const double apart = fabs((double)(size - has_size));
     if (size == 0 || has_size == 0 || apart <= alike * (double)has_size) return "";

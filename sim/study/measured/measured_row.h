@@ -111,8 +111,8 @@ bool measured_machines_load(struct measured_context *context, struct error *err)
 /* The one whose word the row's source or notes say, with the row's GPU and as many in a node;
  * NULL. */
 const struct known_machine *measured_known_machine(const struct measured_row *row);
-/* The GPU of the machines that the text names; NULL: it names none, or some of several GPUs. */
-const char *measured_machines_gpu(const struct measured_context *context, const char *text);
+/* The GPU of the machines of that name ("4x p4d.24xlarge"); NULL: there is none, or it says more. */
+const char *measured_machines_gpu(const struct measured_context *context, const char *name);
 /* The GPU that a hardware file of the user's names; NULL, with the reason. */
 const char *measured_hardware_file(struct arena *arena, const char *path, const char **why_not);
 /* measured_samples.c. The modality where the row states none, with notes for what is not read of

@@ -139,29 +139,56 @@ static bool is_one_of(const char *text, size_t length, const char *const *words,
     return false;
 }
 
-/* "H100", "A100-80GB"; not "x8". */
+/* "H100", "A100-80GB", "L40S": one to three letters and two to four digits; not "x8", nor a server
+ * ("DGX-H100", "p5.48xlarge"), which has several. */
 static bool is_card(const char *text, size_t length) {
-    return isalpha((unsigned char)text[0]) && tolower((unsigned char)text[0]) != 'x' &&
-           strcspn(text, "0123456789") < length;
+    size_t letters = 0, digits = 0;
+    while (letters < length && isalpha((unsigned char)text[letters]))
+        letters++;
+    digits = strspn(text + letters, "0123456789");
+    return letters >= 1 && letters <= 3 && digits >= 2 && digits <= 4 &&
+           letters + digits <= length && strcspn(text, ".*_") >= length;
+}
+
+/* At a factor: "x", "*" or the sign of multiplication. */
+static bool is_factor(const char *text) {
+    return strchr("xX*", *text) != NULL || strncmp(text, "\xc3\x97", 2) == 0;
 }
 
 /* What stands behind a count and changes nothing of it: not "2 nodes", "16 per GPU", "4096 x 2".
- * Brackets explain ("16 (2 x 8)"), unless they hold a unit or begin with a factor. */
-static bool is_remark(const char *text) {
+ * Brackets explain ("16 (2 x 8)", "16 (2 nodes)"), unless they begin with a factor or hold a unit
+ * that no number stands before. A micro-batch is of a GPU. */
+static bool is_remark(const char *name, const char *text) {
     static const char *const plain[] = { "max",    "maximum", "mean",      "average", "avg",
                                          "padded", "packed",  "truncated", "total",   "tokens",
                                          "token",  "samples", "sequences", "gpus",    "gpu",
                                          "cards",  "layers",  "blocks",    "heads",   "steps" };
-    static const char *const units[] = { "per", "each", "node", "nodes", "k", "m", "thousand" };
-    enum { PLAIN = sizeof plain / sizeof plain[0], UNITS = sizeof units / sizeof units[0] };
-    bool inside = false, first = false;
+    static const char *const units[] = { "per",     "each", "node",  "nodes",   "server",
+                                         "servers", "host", "hosts", "machine", "machines",
+                                         "k",       "ki",   "m",     "thousand" };
+    static const char *const own[] = { "per", "gpu", "device", "rank", "each" };
+    enum {
+        PLAIN = sizeof plain / sizeof plain[0],
+        UNITS = sizeof units / sizeof units[0],
+        OWN = sizeof own / sizeof own[0]
+    };
+    const bool of_gpu = strcmp(name, "micro_batch") == 0, of_gpus = strcmp(name, "gpu_count") == 0;
+    bool inside = false, first = false, numbered = false;
     for (; *text != '\0'; text++) {
-        if (*text == '(' || *text == ')') first = inside = *text == '(';
-        if (strchr(" (),", *text) != NULL) continue;
-        const size_t length = strcspn(text, " (),");
-        const bool factor = first && strchr("xX*", *text) != NULL;
-        const bool known = inside ? !factor && !is_one_of(text, length, units, UNITS)
-                                  : is_one_of(text, length, plain, PLAIN) || is_card(text, length);
+        if (*text == '(' || *text == ')') {
+            first = inside = *text == '(';
+            numbered = false;
+        }
+        const char *const apart = inside ? " (),-_/" : " (),";
+        if (strchr(apart, *text) != NULL) continue;
+        const size_t length = strcspn(text, apart);
+        const bool ours = of_gpu && is_one_of(text, length, own, OWN);
+        numbered = numbered || isdigit((unsigned char)*text);
+        const bool known =
+            ours ||
+            (inside ? !(first && is_factor(text)) &&
+                          (numbered || !is_one_of(text, length, units, UNITS))
+                    : is_one_of(text, length, plain, PLAIN) || (of_gpus && is_card(text, length)));
         if (!known) return false;
         first = false;
         text += length - 1;
@@ -176,7 +203,7 @@ static bool read_count(struct arena *arena, const char *name, const char *text, 
     if (text[0] == '\0' || measured_count_word(arena, name, text, value)) return true;
     const size_t digits = strspn(text, "0123456789");
     const bool remark = digits > 0 && text[digits] == ' ';
-    if (remark && !is_remark(text + digits)) return false;
+    if (remark && !is_remark(name, text + digits)) return false;
     /* A batch counts samples. */
     if (remark && strstr(name, "batch") != NULL && strcasestr(text, "token") != NULL) return false;
     const bool parsed = parse_number(
@@ -240,9 +267,11 @@ static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_
  * keep products of counts (tp pp cp; grad_accum micro_batch dp) below 2^63. */
 static const char *count_mistake(struct arena *arena, const struct csv *csv, int64_t row,
                                  int64_t place, const struct column *column) {
-    return mistake_at(
-        arena, csv, row, place,
-        arena_format(arena, "a whole number from %.0f to %.0f", column->least, column->most));
+    const char *cell = csv_cell(csv, row, place);
+    const bool more = isdigit((unsigned char)cell[0]) && strchr(cell, ' ') != NULL;
+    return mistake_at(arena, csv, row, place,
+                      arena_format(arena, "a whole number from %.0f to %.0f%s", column->least,
+                                   column->most, more ? " without unit or factor" : ""));
 }
 
 static const char *number_mistake(struct arena *arena, const struct csv *csv, int64_t row,
@@ -341,7 +370,7 @@ static const char *plain_length(struct arena *arena, const struct column *column
     const bool length = column->offset == AT(seq_len) || column->offset == AT(sample_len);
     const char *unit = text + digits + strspn(text + digits, " ");
     if (!length || digits == 0 || digits > 5 || tolower((unsigned char)*unit) != 'k' ||
-        (unit[1] != '\0' && (unit[1] != ' ' || !is_remark(unit + 1))))
+        (unit[1] != '\0' && (unit[1] != ' ' || !is_remark(column->name, unit + 1))))
         return text;
     const char *tokens = arena_format(arena, "%ld", 1024 * atol(text));
     tell_reading(arena, run,

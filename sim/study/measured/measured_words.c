@@ -72,7 +72,9 @@ static const struct word {
       "yes on true 1 enabled all uniform full-recompute full-checkpointing full-block "
       "activation-checkpointing gradient-checkpointing checkpointing" },
     { "recompute", "selective",
-      "core-attn core-attention selective-attention selective-core-attn selective-core-attention" },
+      "core-attn core-attention selective-attention selective-core-attn selective-core-attention "
+      "selective-ac ac-selective sac selective-recompute selective-checkpointing "
+      "selective-activation-checkpointing" },
     { "attention", "flash",
       "flash-attention flash-attn flashattention flashattn fa fused fused-attention fused-attn "
       "sdpa "
