@@ -286,7 +286,12 @@ static void context_assumption(struct reader *r) {
         is_given(r->top.layout, "cp_kind") || is_given(r->top.layout, "cp_balanced"))
         return;
     const bool by_stack = s->layout_fields.cp_kind == CONTEXT_GATHERED_RING; /* said with it */
-    if (!s->layout_fields.cp_balanced) return;
+    if (!s->layout_fields.cp_balanced) {
+        if (!by_stack)
+            scenario_assume(r, "context parallelism: keys and values travel around a ring beside "
+                               "attention (layout.cp_kind not given)");
+        return;
+    }
     scenario_assume(r, arena_format(s->arena,
                                     "context parallelism: %stokens are dealt so that a causal mask "
                                     "costs all ranks the same (layout.%scp_balanced not given)",
