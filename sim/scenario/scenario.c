@@ -87,12 +87,28 @@ static bool is_file(const char *path) {
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+/* Beside the file `from`, if it is there; else NULL. */
+static const char *beside(struct arena *arena, const char *from, const char *name) {
+    const char *end = from != NULL ? strrchr(from, '/') : NULL;
+    if (end == NULL || name == NULL || name[0] == '/' || !is_path(name)) return NULL;
+    const char *path = arena_format(arena, "%.*s/%s", (int)(end - from), from, name);
+    return is_file(path) ? path : NULL;
+}
+
 const char *scenario_place(const struct scenario *s, const cJSON *node, const char *name) {
-    const char *end = s->path != NULL ? strrchr(s->path, '/') : NULL;
-    if (end == NULL || name == NULL || name[0] == '/' || !is_path(name)) return name;
-    if (json_is_overridden(s->json, node) && is_file(name)) return name;
-    const char *beside = arena_format(s->arena, "%.*s/%s", (int)(end - s->path), s->path, name);
-    return is_file(beside) ? beside : name;
+    const char *path = beside(s->arena, s->path, name);
+    const bool typed = path != NULL && json_is_overridden(s->json, node) && is_file(name);
+    return path == NULL || typed ? name : path;
+}
+
+/* That of a cluster's file is beside it first. */
+static const char *place_hardware(struct reader *r) {
+    const struct scenario *s = r->s;
+    const char *name = s->cluster_fields.hardware,
+               *path =
+                   r->hardware_is_the_clusters ? beside(s->arena, s->files.cluster, name) : NULL;
+    return path != NULL ? path
+                        : scenario_place(s, scenario_member(r->top.cluster, "hardware"), name);
 }
 
 static void place_files(struct reader *r) {
@@ -100,8 +116,33 @@ static void place_files(struct reader *r) {
     s->files.model = scenario_place(s, scenario_member(r->top.model, "name"), s->model_fields.name);
     s->files.dataset =
         scenario_place(s, scenario_member(r->top.dataset, "name"), s->dataset_fields.name);
-    s->files.hardware =
-        scenario_place(s, scenario_member(r->top.cluster, "hardware"), s->cluster_fields.hardware);
+    s->files.hardware = place_hardware(r);
+}
+
+void scenario_settle_paths(struct json *json) {
+    static const char *const keys[][2] = { { "model", "name" },
+                                           { "dataset", "name" },
+                                           { "cluster", "name" },
+                                           { "cluster", "hardware" },
+                                           { "layout", "stack" } };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        cJSON *section = cJSON_GetObjectItemCaseSensitive(json_root(json), keys[i][0]);
+        const bool bare = cJSON_IsString(section) && strcmp(keys[i][1], "name") == 0;
+        const cJSON *node = bare ? section : cJSON_GetObjectItemCaseSensitive(section, keys[i][1]);
+        const char *name = cJSON_GetStringValue(node);
+        char *whole = NULL;
+        if (beside(arena, json_name(json), name) != NULL && json_is_overridden(json, node) &&
+            is_file(name))
+            whole = realpath(name, NULL);
+        if (whole == NULL) continue;
+        cJSON *value = cJSON_CreateString(whole);
+        json_assign(json, bare ? keys[i][0] : arena_format(arena, "%s.%s", keys[i][0], keys[i][1]),
+                    value);
+        cJSON_Delete(value);
+        free(whole);
+    }
+    arena_destroy(arena);
 }
 
 /* ---- cluster: a named file whose values hold unless the scenario gives its own ---- */
@@ -131,6 +172,9 @@ static bool merge_cluster_file(struct reader *r) {
         }
         return scenario_relocate(r, name, "cluster", name->valuestring);
     }
+    struct cluster_preset *kept = arena_new(s->arena, struct cluster_preset);
+    *kept = preset;
+    s->cluster = kept;
     r->hardware_is_the_clusters = cJSON_GetObjectItemCaseSensitive(section, "hardware") == NULL;
     if (r->hardware_is_the_clusters) cJSON_AddStringToObject(section, "hardware", preset.hardware);
     if (preset.gpu_count > 0) add_missing_number(section, "gpu_count", (double)preset.gpu_count);

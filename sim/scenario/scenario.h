@@ -146,6 +146,7 @@ struct scenario {
 
     /* resolved */
     struct scenario_files files;
+    const struct cluster_preset *cluster; /* of cluster.name's file; NULL: there is none */
     const struct model *model;
     enum precision main_precision; /* of the module with the most parameters: the stack's figures
                                       for a precision are taken for it */
@@ -180,6 +181,10 @@ struct json *scenario_document(const char *directory, const char *what, const ch
                                struct error *err);
 /* Overrides, removals and variant, in this order, applied to a scenario's document. */
 bool scenario_change(const struct scenario_options *options, struct json *json, struct error *err);
+
+/* The paths that --set gave are written out whole where the scenario's folder has a file of that
+ * name too: for documents that are copied, and forget what --set gave. */
+void scenario_settle_paths(struct json *json);
 
 struct scenario *scenario_load(const struct scenario_options *options, const char *path,
                                struct error *err);

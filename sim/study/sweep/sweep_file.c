@@ -269,7 +269,9 @@ static bool read_base(struct sweep_reader *r, const cJSON *node) {
                           "a path relative to the sweep, a name in scenarios/examples, or { ... }",
                           "must be a path or a scenario");
     }
-    return file->base != NULL && scenario_change(r->options, file->base, r->err);
+    if (file->base == NULL || !scenario_change(r->options, file->base, r->err)) return false;
+    scenario_settle_paths(file->base);
+    return true;
 }
 
 static bool check_paths(struct sweep_reader *r) {

@@ -52,6 +52,17 @@ static const char *model_fingerprint(struct arena *arena, const struct model *m)
                         (long)model_parameters(m), flop);
 }
 
+/* What its file gives where the sweep says nothing else. */
+static const char *cluster_fingerprint(struct arena *arena, const struct cluster_preset *c) {
+    const struct cluster_network *n = &c->network;
+    return arena_format(
+        arena, "%s, %ld of %ld, %.10g B/s %.10g s %ld NICs %.10g %s mesh %ld, %.10g B %ld",
+        c->hardware, (long)c->gpu_count, (long)n->gpus_per_node, n->nic_bytes_per_s_per_gpu,
+        n->nic_latency_s, (long)n->nics_per_node, n->nic_efficiency_fraction,
+        n->fabric != NULL ? n->fabric : "", (long)n->nvlink_mesh_gpus,
+        c->host_memory_bytes_per_node, (long)c->gpus_per_host_link);
+}
+
 /* A stack's factors are those of a GPU and a precision, and of models that write text or none. */
 static const char *stack_place(struct arena *arena, const struct scenario *s) {
     const char *precision = precision_name(s->main_precision);
@@ -85,6 +96,9 @@ bool sweep_inputs_check(struct sweep_run *run, struct error *err) {
                                    cost_model_profile_id(s->cost_model), err) &&
                  sweep_input_check(run, "stack", stack_place(scratch, s),
                                    cost_model_stack_id(s->cost_model, scratch), err);
+        if (ok && s->cluster != NULL)
+            ok = sweep_input_check(run, "cluster", s->cluster_fields.name,
+                                   cluster_fingerprint(scratch, s->cluster), err);
         last_model = s->model->layers;
         last_cost = s->cost_model;
     }
