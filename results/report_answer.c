@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "results/html.h"
+#include "results/run_file.h"
 #include "results/run_pair.h"
 #include "results/sweep_view.h"
 #include "sim/base/amount.h"
@@ -193,6 +194,12 @@ static void write_against_second(const struct report *r) {
     if (record_leaves_out(less)) {
         fprintf(r->out, ", which leaves out %.1f %% of the samples: the two do not compare.</p>\n",
                 second->left_out_fraction * 100);
+        return;
+    }
+    const bool same_model = run_same_file(best, second, RUN_FILE_MODEL);
+    if (!same_model || !run_same_file(best, second, RUN_FILE_DATA)) {
+        fprintf(r->out, ", which trains %s: the two do not compare.</p>\n",
+                same_model ? "on other data" : "another model");
         return;
     }
     const double more = report_value_of(r, second) / report_value_of(r, best) - 1;
