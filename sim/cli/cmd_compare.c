@@ -37,7 +37,6 @@ static bool replay(struct cli *cli, const struct scenario_options *options, cons
     if (e == NULL) return false;
     execution_record(e, &cli->provenance, cli->arena, &run->record);
     run->record.inputs = run_inputs_text(e, &cli->provenance, cli->arena);
-    run->record.scenario_name = arena_text(cli->arena, e->scenario->name);
     run->iteration_count = e->replay->iteration_count;
     run->iterations = execution_iterations(e, cli->arena);
     execution_destroy(e);

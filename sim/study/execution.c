@@ -414,8 +414,9 @@ void execution_record(const struct execution *e, const struct provenance *proven
     const struct scenario *s = e->scenario;
     const struct replay *r = e->replay;
     *run = run_record_empty();
-    run->scenario_name = s->name;
-    run->scenario_file = s->path;
+    /* The record outlives the scenario. */
+    run->scenario_name = arena_text(arena, s->name);
+    run->scenario_file = s->path != NULL ? arena_text(arena, s->path) : NULL;
     run->tool_version = execution_version();
     run->source_commit = execution_commit();
     run->command_line = provenance->command_line;
@@ -425,7 +426,7 @@ void execution_record(const struct execution *e, const struct provenance *proven
     run->resolved_scenario = arena_text(arena, text);
     cJSON_free(text);
     cJSON_Delete(resolved);
-    run->profile_id = cost_model_profile_id(s->cost_model);
+    run->profile_id = arena_text(arena, cost_model_profile_id(s->cost_model));
     run->fidelity = r->fidelity == FIDELITY_OPERATOR ? "operator" : "stage";
     run->status = "done";
     run->repeatable = r->repeatable;
