@@ -155,6 +155,24 @@ static bool has_ring(const struct operator_list *list) {
     return false;
 }
 
+/* A sample of 16,384 tokens, and what a block takes for it. */
+static struct batch_shape price_long_block(struct step_fixture *f, struct layer_time *time) {
+    const struct batch_shape shape =
+        model_batch_shape(f->scenario->model, 1, 0, 16384, 16384.0 * 16384);
+    price_table_prepare(f->prices, &shape, 1);
+    price_table_layer(f->prices, LAYER_LANGUAGE_BLOCK, &shape, time);
+    return shape;
+}
+
+static void block_operators(const struct scenario *s, const struct batch_shape *shape,
+                            enum pass_set set, struct operator_list *list) {
+    const struct tensor_split split = scenario_split(s);
+    int64_t layer;
+    assert_true(has_kind(s->model, LAYER_LANGUAGE_BLOCK, &layer));
+    layer_operators(s->model, layer, shape, &split, set, model_gradient_need(s->model, layer),
+                    list);
+}
+
 /* Without tensor parallelism a layer of ring attention is the sum of its kernels, and of the ring
  * what does not fit beside the first three of four steps of attention. */
 static void test_ring_hides_behind_attention(void **state) {
@@ -172,17 +190,11 @@ static void test_ring_hides_behind_attention(void **state) {
                                       NULL };
         fixture_open(&f, setup);
         const struct scenario *s = f.scenario;
-        struct tensor_split split = scenario_split(s);
-        struct batch_shape shape = model_batch_shape(s->model, 1, 0, 16384, 16384.0 * 16384);
-        price_table_prepare(f.prices, &shape, 1);
         struct layer_time time;
-        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
-        int64_t layer;
-        assert_true(has_kind(s->model, LAYER_LANGUAGE_BLOCK, &layer));
+        const struct batch_shape shape = price_long_block(&f, &time);
         for (int set = 0; set < 2; set++) {
             struct operator_list list = { 0 };
-            layer_operators(s->model, layer, &shape, &split, (enum pass_set)set,
-                            model_gradient_need(s->model, layer), &list);
+            block_operators(s, &shape, (enum pass_set)set, &list);
             assert_true(has_ring(&list));
             int64_t sum_ns = 0, attention_ns = 0, ring_ns = 0;
             double flop = 0;
@@ -234,17 +246,11 @@ static void test_gathered_ring_hides(void **state) {
         fixture_open(&f, setup);
         const struct scenario *s = f.scenario;
         assert_int_equal(s->layout_fields.cp_kind, CONTEXT_GATHERED_RING);
-        struct tensor_split split = scenario_split(s);
-        struct batch_shape shape = model_batch_shape(s->model, 1, 0, 16384, 16384.0 * 16384);
-        price_table_prepare(f.prices, &shape, 1);
         struct layer_time time;
-        price_table_layer(f.prices, LAYER_LANGUAGE_BLOCK, &shape, &time);
-        int64_t layer;
-        assert_true(has_kind(s->model, LAYER_LANGUAGE_BLOCK, &layer));
+        const struct batch_shape shape = price_long_block(&f, &time);
         for (int set = 0; set < 2; set++) {
             struct operator_list list = { 0 };
-            layer_operators(s->model, layer, &shape, &split, (enum pass_set)set,
-                            model_gradient_need(s->model, layer), &list);
+            block_operators(s, &shape, (enum pass_set)set, &list);
             int64_t attention_ns = 0, moves_ns = 0;
             for (int64_t i = 0; i < list.count; i++) {
                 const struct operator_work *work = &list.operators[i];
