@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include "costmodel/hardware.h"
 #include "costmodel/stack_file.h"
+#include "sim/base/file_place.h"
 
 enum { BASE_LEVELS = 3 }; /* bases of bases */
 
@@ -54,24 +55,17 @@ static void put_base(cJSON *root, const cJSON *base, const char *place) {
     put_missing(root, base, root);
 }
 
-static bool is_path(const char *name) {
-    const char *suffix = strrchr(name, '.');
-    return strchr(name, '/') != NULL || (suffix != NULL && strcmp(suffix, ".json") == 0);
-}
-
 /* A path is meant from the folder of the file that names it, else from the current one. */
 static const char *place_of(struct arena *arena, const struct json *json, const char *base) {
-    const char *file = json_name(json), *end = strrchr(file, '/');
-    if (end == NULL || base[0] == '/' || !is_path(base)) return arena_text(arena, base);
-    const char *beside = arena_format(arena, "%.*s/%s", (int)(end - file), file, base);
-    return access(beside, F_OK) == 0 ? beside : arena_text(arena, base);
+    const char *beside = file_beside(arena, json_name(json), base);
+    return beside != NULL ? beside : arena_text(arena, base);
 }
 
 /* That nothing lies there is a mistake of the file that names it. */
 static bool is_there(struct arena *arena, const char *search_directory, const struct json *json,
                      const cJSON *base, const char *place, struct error *err) {
     const char *stacks = arena_format(arena, "%s/stacks", search_directory);
-    if (is_path(place))
+    if (file_is_path(place))
         return access(place, F_OK) == 0 ||
                json_error(json, base, err,
                           "a path is meant from this file's folder or from the current one",

@@ -2,8 +2,8 @@
 #include "results/run_file.h"
 
 #include <cjson/cJSON.h>
-#include <ctype.h>
 #include <string.h>
+#include "sim/base/file_place.h"
 
 static const struct {
     const char *section, *key, *kind; /* of inputs */
@@ -18,11 +18,6 @@ static const char *name_of(const cJSON *scenario, enum run_file which) {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
         cJSON_GetObjectItemCaseSensitive(scenario, files[which].section), files[which].key));
     return name != NULL ? name : "";
-}
-
-static bool is_path(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return strchr(name, '/') != NULL || (dot != NULL && isalpha((unsigned char)dot[1]));
 }
 
 /* The next of a kind behind `at` (NULL: the first); NULL: none. */
@@ -69,7 +64,7 @@ bool run_same_file(const struct run_record *a, const struct run_record *b, enum 
           *right = b->resolved_scenario != NULL ? cJSON_Parse(b->resolved_scenario) : NULL;
     const char *name = name_of(left, which);
     const bool same = left != NULL && right != NULL && strcmp(name, name_of(right, which)) == 0 &&
-                      (!is_path(name) || same_content(a, b, which));
+                      (!file_is_path(name) || same_content(a, b, which));
     cJSON_Delete(left);
     cJSON_Delete(right);
     return same;

@@ -5,13 +5,13 @@
  */
 #include "sim/scenario/scenario.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "costmodel/generation.h"
 #include "costmodel/hardware.h"
+#include "sim/base/file_place.h"
 #include "sim/base/units.h"
 #include "sim/scenario/scenario_reader.h"
 
@@ -75,29 +75,9 @@ bool scenario_relocate(struct reader *r, const cJSON *node, const char *what, co
 
 /* ---- paths ---- */
 
-/* "a.json", "b.csv.gz", "c/d"; "llama3.1-405b" is none. */
-static bool is_path(const char *name) {
-    const char *dot = strrchr(name, '.');
-    if (strchr(name, '/') != NULL) return true;
-    return dot != NULL && dot > name && isalpha((unsigned char)dot[1]);
-}
-
-static bool is_file(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
-
-/* Beside the file `from`, if it is there; else NULL. */
-static const char *beside(struct arena *arena, const char *from, const char *name) {
-    const char *end = from != NULL ? strrchr(from, '/') : NULL;
-    if (end == NULL || name == NULL || name[0] == '/' || !is_path(name)) return NULL;
-    const char *path = arena_format(arena, "%.*s/%s", (int)(end - from), from, name);
-    return is_file(path) ? path : NULL;
-}
-
 const char *scenario_place(const struct scenario *s, const cJSON *node, const char *name) {
-    const char *path = beside(s->arena, s->path, name);
-    const bool typed = path != NULL && json_is_overridden(s->json, node) && is_file(name);
+    const char *path = file_beside(s->arena, s->path, name);
+    const bool typed = path != NULL && json_is_overridden(s->json, node) && file_is_there(name);
     return path == NULL || typed ? name : path;
 }
 
@@ -106,7 +86,7 @@ static const char *place_hardware(struct reader *r) {
     const struct scenario *s = r->s;
     const char *name = s->cluster_fields.hardware,
                *path =
-                   r->hardware_is_the_clusters ? beside(s->arena, s->files.cluster, name) : NULL;
+                   r->hardware_is_the_clusters ? file_beside(s->arena, s->files.cluster, name) : NULL;
     return path != NULL ? path
                         : scenario_place(s, scenario_member(r->top.cluster, "hardware"), name);
 }
@@ -132,8 +112,8 @@ void scenario_settle_paths(struct json *json) {
         const cJSON *node = bare ? section : cJSON_GetObjectItemCaseSensitive(section, keys[i][1]);
         const char *name = cJSON_GetStringValue(node);
         char *whole = NULL;
-        if (beside(arena, json_name(json), name) != NULL && json_is_overridden(json, node) &&
-            is_file(name))
+        if (file_beside(arena, json_name(json), name) != NULL && json_is_overridden(json, node) &&
+            file_is_there(name))
             whole = realpath(name, NULL);
         if (whole == NULL) continue;
         cJSON *value = cJSON_CreateString(whole);

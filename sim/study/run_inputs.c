@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "results/sha256.h"
+#include "sim/base/file_place.h"
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
     const unsigned char *byte = bytes;
@@ -73,9 +74,8 @@ static void add_file(cJSON *list, const char *kind, const char *folder, const ch
 static void add_named(cJSON *list, const char *kind, const char *name, const char *scenarios,
                       const char *folder, struct arena *arena) {
     if (name == NULL) return;
-    const bool is_path = strchr(name, '/') != NULL || strstr(name, ".json") != NULL;
     add_file(list, kind, scenarios,
-             is_path ? name : arena_format(arena, "%s/%s/%s.json", scenarios, folder, name));
+             file_is_path(name) ? name : arena_format(arena, "%s/%s/%s.json", scenarios, folder, name));
 }
 
 const char *run_inputs_text(const struct execution *e, const struct provenance *provenance,
