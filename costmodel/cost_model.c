@@ -317,6 +317,15 @@ const struct step_bands *cost_model_bands(const struct cost_model *model) {
     return model->bands;
 }
 
+const char *cost_model_curves_of(const struct cost_model *model) {
+    const struct efficiency *efficiency = &model->efficiency;
+    return efficiency->relative[0] != '\0' ? efficiency->relative : efficiency->gpu;
+}
+
+double cost_model_matmul_efficiency(const struct cost_model *model) {
+    return model->efficiency.matmul.efficiency;
+}
+
 bool cost_model_is_derived(const struct cost_model *model) {
     return model->efficiency.derived;
 }

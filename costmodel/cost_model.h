@@ -147,6 +147,10 @@ struct step_doubt {
  * fitted on rows that do not ship, they are taken to be of the same place. */
 struct band cost_model_step_band(const struct cost_model *model, enum band_kin kin,
                                  struct step_doubt doubt);
+/* The shipped GPU whose curves it has, or has where its own were not measured. */
+const char *cost_model_curves_of(const struct cost_model *model);
+/* Of the bf16 peak that its endless isolated matmuls reach. */
+double cost_model_matmul_efficiency(const struct cost_model *model);
 /* The curves of its matmuls are another GPU's by a rule. */
 bool cost_model_is_derived(const struct cost_model *model);
 /* Nobody measured a matmul or, by a stack that is known here, a step on a GPU of this family. */

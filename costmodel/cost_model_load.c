@@ -73,19 +73,20 @@ static const char *beside(struct arena *arena, const char *file, const char *pat
     return arena_format(arena, "%.*s/%s", (int)(slash - file), file, path);
 }
 
-/* An unreadable file is a mistake in the GPU file, which names it. */
+/* A copy of a shipped GPU's file finds its curves, too. An unreadable file is a mistake in the GPU
+ * file, which names it. */
 static struct json *load_curves(struct arena *arena, const char *search_directory,
                                 const struct json *file, const char *curves, struct error *err) {
     struct error cause = { 0 };
-    struct json *json = json_load(beside(arena, json_name(file), curves), &cause);
+    const char *own = beside(arena, json_name(file), curves);
+    const char *shipped = arena_format(arena, "%s/hardware/%s", search_directory, curves);
+    struct json *json =
+        json_load(access(own, F_OK) != 0 && access(shipped, F_OK) == 0 ? shipped : own, &cause);
     if (json || cause.located || cause.internal) {
         if (!json) *err = cause;
         return json;
     }
-    const char *shipped = arena_format(arena, "%s/hardware/%s", search_directory, curves);
-    const char *hint = "efficiency curves, path beside this file";
-    if (access(shipped, R_OK) == 0)
-        hint = arena_format(arena, "%s; the shipped ones are %s", hint, shipped);
+    const char *hint = "efficiency curves, a path beside this file or in scenarios/hardware";
     json_error(file, cJSON_GetObjectItemCaseSensitive(json_root(file), "curves"), err, hint, "%s",
                cause.text);
     return NULL;
@@ -135,15 +136,17 @@ static bool has_other_peaks(const struct gpu *own, const struct gpu *of_curves) 
 static void use_relative(struct arena *arena, const char *search_directory, const char *hardware,
                          struct cost_model *model) {
     struct efficiency *efficiency = &model->efficiency;
-    if (strcmp(hardware, efficiency->gpu) == 0) return; /* the shipped one itself */
+    const bool fitted = efficiency->relative[0] != '\0'; /* its bands say what was measured */
+    const char *relative = fitted ? efficiency->relative : efficiency->gpu;
+    if (strcmp(hardware, relative) == 0) return; /* the shipped one itself */
     struct error unknown = { 0 };
     struct gpu of_curves;
-    struct json *json =
-        hardware_open(arena, search_directory, "hardware", efficiency->gpu, &unknown);
+    struct json *json = hardware_open(arena, search_directory, "hardware", relative, &unknown);
     const bool known = json != NULL && gpu_read(json, arena, &of_curves, &unknown);
     json_destroy(json);
     if (!known) return; /* curves of its own, under a name of its own */
-    if (has_other_peaks(&model->gpu, &of_curves)) efficiency->derived = true;
+    if (!fitted && has_other_peaks(&model->gpu, &of_curves))
+        efficiency_of_relative(efficiency, arena);
     const double own = link_bytes_per_s(&model->gpu), measured = link_bytes_per_s(&of_curves);
     if (own > 0 && measured > 0 && fabs(own / measured - 1) > 0.01)
         efficiency_scale_links(efficiency, own / measured, arena);

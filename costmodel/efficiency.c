@@ -397,6 +397,22 @@ static void scale_links(struct collective_curves *curves, double link_ratio, str
     curves->tables = tables;
 }
 
+void efficiency_of_relative(struct efficiency *efficiency, struct arena *arena) {
+    struct matmul_curve *matmul = &efficiency->matmul;
+    struct attention_curves *attention = &efficiency->attention;
+    struct attention_curve *curves = arena_array(arena, struct attention_curve, attention->count);
+    efficiency->derived = true;
+    matmul->band_fraction = greater_of(matmul->band_fraction, RELATIVE_MATMUL_BAND);
+    matmul->outside_band_fraction = greater_of(matmul->outside_band_fraction, RELATIVE_SMALL_BAND);
+    for (int64_t i = 0; i < attention->count; i++) {
+        curves[i] = attention->curves[i];
+        curves[i].band_fraction = greater_of(curves[i].band_fraction, RELATIVE_FORWARD_BAND);
+    }
+    attention->curves = curves;
+    attention->backward_band_fraction =
+        greater_of(attention->backward_band_fraction, RELATIVE_BACKWARD_BAND);
+}
+
 void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena) {
     const int64_t count = efficiency->variant_count;
     struct framework_variant *variants = arena_array(arena, struct framework_variant, count);

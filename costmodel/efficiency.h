@@ -138,7 +138,9 @@ struct framework_variant {
 
 struct efficiency {
     const char *gpu, *note;
-    bool derived; /* no matmul was measured on it */
+    const char
+        *relative; /* whose curves stand where this GPU was not measured; "": its own rules */
+    bool derived;  /* no matmul was measured on it */
     struct matmul_curve matmul;
     struct attention_curves attention;
     struct streaming_curve streaming;
@@ -240,6 +242,14 @@ double collective_inside_s(const struct collective_curves *curves, enum operator
  * versions of NCCL too, as collective_by_link() has it when a profile is fitted; bands are 25 % or
  * more. Tables of own_links stay. */
 void efficiency_scale_links(struct efficiency *efficiency, double link_ratio, struct arena *arena);
+/* Four of five kernels lie within these of what the curves of another generation make of them, as
+ * fractions of the GPU's own peaks (docs/MODEL.md, section 2). */
+#define RELATIVE_MATMUL_BAND   0.26
+#define RELATIVE_SMALL_BAND    0.31 /* matmuls below 1e10 FLOP, beyond the table */
+#define RELATIVE_FORWARD_BAND  0.23 /* attention */
+#define RELATIVE_BACKWARD_BAND 0.33
+/* Curves of a GPU with other peaks: bands of matmuls and attention are these or more. */
+void efficiency_of_relative(struct efficiency *efficiency, struct arena *arena);
 /* The smallest collective of this kind among so many ranks of one node. */
 double collective_latency_s(const struct collective_curves *curves, enum operator_kind op,
                             int64_t rank_count);

@@ -242,7 +242,7 @@ const struct field_table efficiency_collective_table =
     FIELD_TABLE("collective", "one collective among the GPUs of one node", collective_rows);
 
 struct file_fields {
-    const char *gpu, *note;
+    const char *gpu, *relative, *note;
     bool derived;
     const cJSON *matmul, *attention, *streaming, *collectives, *variants;
 };
@@ -250,6 +250,8 @@ struct file_fields {
 static const struct field file_rows[] = {
     { "gpu", FIELD_TEXT, AT(file_fields, gpu), 0, 0, NULL, "", "the GPU these curves are of",
       NULL },
+    { "relative", FIELD_TEXT, AT(file_fields, relative), 0, 0, "\"\"", "",
+      "the shipped GPU whose curves stand where this one was not measured", NULL },
     { "note", FIELD_TEXT, AT(file_fields, note), 0, 0, "\"\"", "", "how the file came to be",
       NULL },
     { "derived", FIELD_BOOL, AT(file_fields, derived), 0, 0, "false", "",
@@ -577,6 +579,7 @@ bool efficiency_read(const struct json *json, struct arena *arena, struct effici
     memset(out, 0, sizeof *out);
     if (!field_table_read(&file_table, json, json_root(json), &f, arena, err)) return false;
     out->gpu = f.gpu;
+    out->relative = f.relative;
     out->note = f.note;
     out->derived = f.derived;
     if (!read_matmul(json, f.matmul, arena, &out->matmul, err) ||

@@ -58,8 +58,8 @@ static const struct field gpu_rows[] = {
       "driver and context: not usable by the framework", NULL },
     { "host_time_factor", FIELD_DOUBLE, AT(host_time_factor), 0.1, 10, "1", "",
       "what this machine's processor takes to launch kernels over a Xeon server's time", NULL },
-    { "curves", FIELD_TEXT, AT(curves), 0, 0, NULL, "", "efficiency curves, path beside this file",
-      NULL },
+    { "curves", FIELD_TEXT, AT(curves), 0, 0, NULL, "",
+      "efficiency curves, a path beside this file or in scenarios/hardware", NULL },
     { "machine_of", FIELD_TEXT, AT(machine_of), 0, 0, "\"\"", "",
       "measured runs of this source ran here where they name the usual GPU", NULL },
     { "not_priced", FIELD_TEXT, AT(not_priced), 0, 0, "\"\"", "",
@@ -199,7 +199,10 @@ struct json *gpu_open(struct arena *arena, const char *search_directory, const c
     const char *gpu = json != NULL ? gpu_of_curves(json) : NULL;
     if (gpu == NULL) return json;
     *curves = json;
-    return hardware_open(arena, search_directory, "hardware", gpu, err);
+    struct json *file = hardware_open(arena, search_directory, "hardware", gpu, err);
+    if (file == NULL)
+        error_hint(err, "%s holds curves: a hardware file of %s names it in \"curves\"", name, gpu);
+    return file;
 }
 
 bool hardware_gpu(struct arena *arena, const char *search_directory, const char *name,

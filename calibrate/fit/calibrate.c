@@ -190,6 +190,21 @@ static cJSON *fitted_matmul(struct calibrate_job *job) {
                        shift, plan->band_factor);
 }
 
+static cJSON *own_matmul_json(struct calibrate_job *job, const char *source) {
+    const struct matmul_fit *fit = &job->report->matmul;
+    struct calibrate_job own = *job;
+    if (job->gpu->name != NULL)
+        own.plan = calibrate_plan_at_speed(job->arena, job, fit->coefficient[MATMUL_EFFICIENCY]);
+    return matmul_json(&own, fit, source, 0, 1);
+}
+
+/* A band of a relative's curve, on a GPU of the user's own with other peaks. */
+static void widen(const struct calibrate_job *job, cJSON *node, const char *key, double least) {
+    cJSON *band = cJSON_GetObjectItemCaseSensitive(node, key);
+    if (job->gpu->other_peaks && band != NULL)
+        cJSON_SetNumberValue(band, fmax(band->valuedouble, least));
+}
+
 /* A GPU without fp4, or with the usual ceiling of fp8, says nothing of it; no GPU's own tables
  * have what an fp8 recipe adds. */
 static cJSON *matmul_part(struct calibrate_job *job) {
@@ -207,9 +222,13 @@ static cJSON *matmul_part(struct calibrate_job *job) {
         { "mxfp8_time", false },
     };
     const char *source = calibrate_own_matmul(job, &job->report->matmul);
-    cJSON *node = source ? matmul_json(job, &job->report->matmul, source, 0, 1) : NULL;
+    cJSON *node = source ? own_matmul_json(job, source) : NULL;
     calibrate_own_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, of 24 shapes");
-    if (!node) node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
+    if (!node) {
+        node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
+        widen(job, node, "band_fraction", RELATIVE_MATMUL_BAND);
+        widen(job, node, "outside_band_fraction", RELATIVE_SMALL_BAND);
+    }
     if (node) curves_drop_unseen(node);
     for (size_t i = 0; node && i < sizeof optional / sizeof optional[0]; i++)
         if (!optional[i].said) cJSON_DeleteItemFromObjectCaseSensitive(node, optional[i].key);
@@ -365,9 +384,11 @@ static cJSON *attention_part(struct calibrate_job *job) {
         if (own[r])
             cJSON_AddItemToArray(curves,
                                  calibrate_attention_curve_json(rule, &fits[r], own[r], 1, 1));
-        else if (fitted[r] || rule->efficiency_ratio > 0)
-            cJSON_AddItemToArray(curves,
-                                 attention_curve(job, rule, fitted[r] ? &fits[r] : NULL, base));
+        else if (fitted[r] || rule->efficiency_ratio > 0) {
+            cJSON *curve = attention_curve(job, rule, fitted[r] ? &fits[r] : NULL, base);
+            widen(job, curve, "band_fraction", RELATIVE_FORWARD_BAND);
+            cJSON_AddItemToArray(curves, curve);
+        }
     }
     const double backward_gain = plan->attention_backward_time > 0 && !own_backward
                                      ? plan->attention_forward_time / plan->attention_backward_time
@@ -386,6 +407,7 @@ static cJSON *attention_part(struct calibrate_job *job) {
     };
     const cJSON *const nodes[] = { f.curves };
     cJSON *attention = curves_write(&efficiency_attention_table, &f, nodes, 1);
+    if (!own_backward) widen(job, attention, "backward_band_fraction", RELATIVE_BACKWARD_BAND);
     curves_drop_zero(attention, "backward_power_slope");
     curves_drop_zero(attention, "backward_wide_time");
     return attention;
@@ -581,21 +603,23 @@ static bool nothing_fitted(struct calibrate_job *job, int64_t unused_notes) {
 }
 
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
-                           const char *gpu, const struct calibrate_peaks *peaks,
-                           cJSON *profile_curves_out, struct calibrate_report *report,
-                           struct error *err) {
+                           const struct calibrate_gpu *gpu, cJSON *profile_curves_out,
+                           struct calibrate_report *report, struct error *err) {
     struct own_tables own;
+    struct calibrate_gpu with_peaks = *gpu;
     memset(report, 0, sizeof *report);
-    const struct plan *plan = plan_find(gpu, err);
-    if (!plan ||
-        !own_tables_read(arena, measured_dir, shipped_dir, plan->gpu, plan->gemm_gpu, &own, err))
+    const struct plan *plan = calibrate_plan(arena, gpu, err);
+    if (!plan || !own_tables_read(arena, measured_dir, shipped_dir, gpu, plan->gemm_gpu, &own, err))
         return false;
-    const struct calibrate_peaks plan_peaks = { plan->gemm_peak, plan->gemm_bandwidth, 0, 0 };
-    struct calibrate_job job = { arena,  plan, &own.others, &own, peaks ? peaks : &plan_peaks,
-                                 report, err };
+    if (!(gpu->bf16_flop_per_s > 0) && !(gpu->hbm_bytes_per_s > 0)) {
+        with_peaks.bf16_flop_per_s = plan->gemm_peak;
+        with_peaks.hbm_bytes_per_s = plan->gemm_bandwidth;
+    }
+    struct calibrate_job job = { arena, plan, &own.others, &own, &with_peaks, report, err };
     if (!calibrate_own_check(&job))
-        return error_context(err, "while fitting the curves of '%s'", gpu);
+        return error_context(err, "while fitting the curves of '%s'", plan->gpu);
     cJSON_AddStringToObject(profile_curves_out, "gpu", plan->gpu);
+    if (gpu->name) cJSON_AddStringToObject(profile_curves_out, "relative", gpu->profile);
     cJSON_AddStringToObject(profile_curves_out, "note", plan->note);
     if (plan->derived) cJSON_AddTrueToObject(profile_curves_out, "derived");
     const struct {
@@ -608,7 +632,7 @@ bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const 
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         cJSON *part = parts[i].make(&job);
-        if (!part) return error_context(err, "while fitting the curves of '%s'", gpu);
+        if (!part) return error_context(err, "while fitting the curves of '%s'", plan->gpu);
         cJSON_AddItemToObject(profile_curves_out, parts[i].name, part);
     }
     if (own.any) {

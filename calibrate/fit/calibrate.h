@@ -2,8 +2,10 @@
  *
  *     cJSON *curves = cJSON_CreateObject();
  *     struct calibrate_report report;
- *     if (!calibrate_fit_profile(arena, "my/measured", "calibrate/measured", "a100-80g-sxm", &peaks,
- *                                curves, &report, err))
+ *     struct calibrate_gpu gpu;
+ *     if (!calibrate_gpu_read(arena, "scenarios", "a100-80g-sxm", &gpu, err) ||
+ *         !calibrate_fit_profile(arena, "my/measured", "calibrate/measured", &gpu, curves, &report,
+ *                                err))
  *         ...
  *     char *text = calibrate_curves_text(curves);   // as scenarios/hardware/curves/<gpu>.json
  *
@@ -53,19 +55,32 @@ bool calibrate_knows(const char *gpu, struct error *err);
  * missing. */
 const char *calibrate_table(struct arena *arena, const char *measured_dir, const char *shipped_dir,
                             const char *name);
-/* Data-sheet figures of the profile's GPU (scenarios/hardware), which fractions are of. */
-struct calibrate_peaks {
+/* The GPU that curves are fitted for, by its hardware file. */
+struct calibrate_gpu {
+    const char *hardware; /* as it was asked for: that name, or the path of the file */
+    const char *profile;  /* the shipped one that it is, or whose curves it borrows */
+    /* Of a hardware file of the user's own for a GPU that is none of the shipped ones: its name and
+     * description, by which rows know it; NULL: it is the profile's. */
+    const char *name, *description;
+    /* Data sheet, which fractions are of; all 0: as the plan has them. */
     double bf16_flop_per_s, hbm_bytes_per_s;
     double nvlink_bytes_per_s, pcie_bytes_per_s; /* one direction; 0: none, or not known */
+    /* Of a GPU of the user's own. */
+    double sm_count;            /* 0: not known */
+    double relative_efficiency; /* of its peak that the profile's isolated matmuls reach */
+    bool other_peaks;           /* than the profile's */
 };
 
+/* `gpu`: the name of a shipped profile, or a path to a hardware file. */
+bool calibrate_gpu_read(struct arena *arena, const char *scenarios_directory, const char *gpu,
+                        struct calibrate_gpu *out, struct error *err);
+
 /* Fills the empty object `profile_curves_out` from the tables of calibrate_table(). Rows of the
- * user (own_tables.h) come before the others, and `source` and `note` name their files. peaks NULL:
- * the plan's. */
+ * user (own_tables.h) come before the others, and `source` and `note` name their files. What was not
+ * measured on a GPU of the user's own is the relative's, with the bands of one (efficiency.h). */
 bool calibrate_fit_profile(struct arena *arena, const char *measured_dir, const char *shipped_dir,
-                           const char *gpu, const struct calibrate_peaks *peaks,
-                           cJSON *profile_curves_out, struct calibrate_report *report,
-                           struct error *err);
+                           const struct calibrate_gpu *gpu, cJSON *profile_curves_out,
+                           struct calibrate_report *report, struct error *err);
 
 /* Which pass a row of gemm.csv is, by the operand layout that some frameworks state. */
 enum operator_pass calibrate_matmul_pass(const char *framework);

@@ -29,10 +29,18 @@ struct calibrate_job {
     const struct plan *plan;
     const struct calibrate_tables *measured; /* what the user's rows do not suffice for */
     const struct own_tables *own;
-    const struct calibrate_peaks *peaks; /* of the profile's GPU */
+    const struct calibrate_gpu *gpu; /* with its peaks */
     struct calibrate_report *report;
     struct error *err;
 };
+
+/* The rules of its profile; for a GPU of the user's own those of the relative, under its name. */
+const struct plan *calibrate_plan(struct arena *arena, const struct calibrate_gpu *gpu,
+                                  struct error *err);
+/* Those with the ceilings of a GPU of the user's own whose isolated matmuls reach this fraction of
+ * its peak. */
+const struct plan *calibrate_plan_at_speed(struct arena *arena, const struct calibrate_job *job,
+                                           double efficiency);
 
 /* form NULL: the part has none. */
 __attribute__((format(printf, 4, 5))) void calibrate_add_line(struct calibrate_report *report,

@@ -8,6 +8,11 @@ enum { OWN_MATMUL_ROWS_MIN = 24 }; /* fewer make no table (fit_matmul.c) */
 enum { MIX_MAX = 4 };
 #define SCATTER 0.5 /* of the time; measured tables are predicted to 3 to 20 % */
 
+static double sm_count_of(const struct calibrate_job *job) {
+    return job->gpu->sm_count > 0 && job->gpu->name != NULL ? job->gpu->sm_count
+                                                            : calibrate_sm_count(job->own->gpu);
+}
+
 /* "torch", or "torch (20), cublasLt (4)" where the rows are of several, in their order. */
 static const char *mix_text(struct arena *arena, const char *const *names, int64_t count) {
     const char *seen[MIX_MAX];
@@ -91,9 +96,8 @@ const char *calibrate_own_matmul(struct calibrate_job *job, struct matmul_fit *f
         names[count] = all->rows[i].framework;
         rows[count++] = all->rows[i];
     }
-    const struct matmul_conditions on = { job->peaks->bf16_flop_per_s, job->peaks->hbm_bytes_per_s,
-                                          PRECISION_BF16, PASS_FORWARD,
-                                          calibrate_sm_count(own->gpu) };
+    const struct matmul_conditions on = { job->gpu->bf16_flop_per_s, job->gpu->hbm_bytes_per_s,
+                                          PRECISION_BF16, PASS_FORWARD, sm_count_of(job) };
     /* no table: too few shapes, however often each was measured */
     if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL) ||
         fit->axis_count[0] == 0)
@@ -120,9 +124,8 @@ const char *calibrate_own_attention(struct calibrate_job *job, const struct atte
         names[count] = row->framework;
         rows[count++] = *row;
     }
-    const struct attention_conditions on = { job->peaks->bf16_flop_per_s,
-                                             job->peaks->hbm_bytes_per_s,
-                                             calibrate_sm_count(own->gpu) };
+    const struct attention_conditions on = { job->gpu->bf16_flop_per_s, job->gpu->hbm_bytes_per_s,
+                                             sm_count_of(job) };
     if (count < ATTENTION_ROWS_MIN || !fit_attention(job->arena, rows, count, &on, fit, NULL))
         return NULL;
     calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", own->gpu,
@@ -356,7 +359,7 @@ const char *calibrate_own_note(struct calibrate_job *job) {
             rest = arena_format(job->arena, "%s%s%s", rest, rest[0] != '\0' ? ", " : "", parts[f]);
     }
     if (files[0] == '\0') return job->plan->note;
-    return arena_format(job->arena,
-                        "own measurements of %s: %s; settled ceilings, fp8%s%s as shipped: %s",
-                        job->own->gpu, files, rest[0] != '\0' ? ", " : "", rest, job->plan->note);
+    return arena_format(job->arena, "own measurements of %s: %s; settled ceilings, fp8%s%s %s: %s",
+                        job->own->gpu, files, rest[0] != '\0' ? ", " : "", rest,
+                        job->gpu->name != NULL ? "by a relative" : "as shipped", job->plan->note);
 }

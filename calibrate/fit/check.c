@@ -609,12 +609,13 @@ KEEP(nccl, takes_collective)
 KEEP(membw, takes_stream)
 
 bool calibrate_check_own(struct arena *arena, const char *scenarios_directory,
-                         const char *measured_dir, const char *shipped_dir, const char *gpu,
+                         const char *measured_dir, const char *shipped_dir,
+                         const struct calibrate_gpu *gpu,
                          struct calibrate_check out[MEASUREMENT_FORMAT_COUNT], struct error *err) {
     struct own_tables own;
-    const struct plan *plan = plan_find(gpu, err);
+    const struct plan *plan = plan_find(gpu->profile, err);
     if (plan == NULL ||
-        !own_tables_read(arena, measured_dir, shipped_dir, plan->gpu, plan->gemm_gpu, &own, err))
+        !own_tables_read(arena, measured_dir, shipped_dir, gpu, plan->gemm_gpu, &own, err))
         return false;
     const struct gemm_rows gemm = kept_gemm(arena, &own.rows.gemm);
     const struct attention_rows attention = kept_attention(arena, &own.rows.attention);
@@ -624,7 +625,7 @@ bool calibrate_check_own(struct arena *arena, const char *scenarios_directory,
         struct checker *checker = arena_new(arena, struct checker);
         *checker = (struct checker){ .arena = arena,
                                      .scenarios = scenarios_directory,
-                                     .profile = gpu,
+                                     .profile = gpu->hardware,
                                      .own_curves = true,
                                      .out = &out[f],
                                      .err = err };

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/measurements.h"
 #include "sim/base/arena.h"
 #include "sim/base/error.h"
@@ -69,10 +70,11 @@ bool calibrate_check_file(struct arena *arena, const char *scenarios_directory,
                           const char *profile_or_null, const char *path,
                           struct calibrate_check *out, struct error *err);
 /* Of a user's rows of this GPU in the tables of measured_dir (own_tables.h), those that a fit could
- * be made on, each table beside the shipped profile's own curves, whatever variant a framework has;
+ * be made on, each table beside the curves that the GPU's hardware file has, whatever variant a framework has;
  * a table without such rows has none. Errors as those of the fit. */
 bool calibrate_check_own(struct arena *arena, const char *scenarios_directory,
-                         const char *measured_dir, const char *shipped_dir, const char *gpu,
+                         const char *measured_dir, const char *shipped_dir,
+                         const struct calibrate_gpu *gpu,
                          struct calibrate_check out[MEASUREMENT_FORMAT_COUNT], struct error *err);
 
 /* The groups of each operator as one, whatever its framework; gpu, framework and priced_by are

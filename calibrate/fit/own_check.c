@@ -51,7 +51,7 @@ static bool check_kernel(struct calibrate_job *job, enum measurement_format tabl
                          const struct operator_work *work, double time_us, double slowest,
                          const char *what, struct slowness *slow) {
     const char *path = job->own->files[table].path;
-    const double peak = job->peaks->bf16_flop_per_s, seconds = time_us * 1e-6;
+    const double peak = job->gpu->bf16_flop_per_s, seconds = time_us * 1e-6;
     if (!(peak > 0))
         return error_at(job->err, path, line, 0, "bf16 on %s, whose profile has no peak in it",
                         job->own->gpu);
@@ -60,7 +60,7 @@ static bool check_kernel(struct calibrate_job *job, enum measurement_format tabl
         return error_at(job->err, path, line, 0,
                         "%s is %.3g times as fast as %s's peak: time_us is in microseconds", what,
                         of_peak, job->own->gpu);
-    const double least_s = work->flop / peak + work->memory_bytes / job->peaks->hbm_bytes_per_s;
+    const double least_s = work->flop / peak + work->memory_bytes / job->gpu->hbm_bytes_per_s;
     weigh(slow, line, seconds / (least_s + LAUNCH_S), slowest, what);
     return true;
 }
@@ -113,9 +113,9 @@ static bool check_attentions(struct calibrate_job *job) {
 static bool check_collectives(struct calibrate_job *job) {
     const struct nccl_rows *all = &job->own->rows.nccl;
     const char *path = job->own->files[MEASUREMENT_NCCL].path;
-    const double link = job->peaks->nvlink_bytes_per_s;
-    const double wire = link > 0 ? link : job->peaks->pcie_bytes_per_s;
-    const double most = FASTEST_OF_PEAK * (link > 0 ? link : job->peaks->hbm_bytes_per_s);
+    const double link = job->gpu->nvlink_bytes_per_s;
+    const double wire = link > 0 ? link : job->gpu->pcie_bytes_per_s;
+    const double most = FASTEST_OF_PEAK * (link > 0 ? link : job->gpu->hbm_bytes_per_s);
     struct slowness slow = { 0 };
     char what[160];
     for (int64_t i = 0; i < all->count; i++) {

@@ -66,9 +66,10 @@ static const char *census_text(const struct census *census) {
 }
 
 /* By any name that is known of it. Two profiles may be of one GPU, whose rows are of either. */
-static bool is_gpu(const char *name, const char *measured, const char *profile) {
-    if (strcmp(name, measured) == 0 || strcmp(name, profile) == 0) return true;
-    const char *of_name = calibrate_profile_of(name), *of_measured = calibrate_profile_of(measured);
+static bool is_gpu(const struct own_tables *own, const char *name) {
+    if (strcmp(name, own->gpu) == 0 || strcmp(name, own->profile) == 0) return true;
+    if (own->alias != NULL) return strcmp(gpu_name_short(name), gpu_name_short(own->alias)) == 0;
+    const char *of_name = calibrate_profile_of(name), *of_measured = calibrate_profile_of(own->gpu);
     return of_name != NULL && of_measured != NULL && strcmp(of_name, of_measured) == 0;
 }
 
@@ -100,7 +101,7 @@ static bool is_gpu(const char *name, const char *measured, const char *profile) 
                 continue;                                                                          \
             }                                                                                      \
             count_gpu(&census, all.rows[i].gpu);                                                   \
-            if (!is_gpu(all.rows[i].gpu, out->gpu, out->profile)) continue;                        \
+            if (!is_gpu(out, all.rows[i].gpu)) continue;                                           \
             own->rows[own->count] = all.rows[i];                                                   \
             own->rows[own->count++].gpu = out->gpu;                                                \
         }                                                                                          \
@@ -119,7 +120,7 @@ READ_TABLE(attention, MEASUREMENT_ATTENTION)
 READ_TABLE(nccl, MEASUREMENT_NCCL)
 READ_TABLE(membw, MEASUREMENT_MEMBW)
 
-static bool foreign_error(struct arena *arena, const struct own_tables *own, const char *profile,
+static bool foreign_error(struct arena *arena, const struct own_tables *own, const char *asked,
                           struct error *err) {
     const char *held = "", *other = NULL;
     for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
@@ -132,20 +133,24 @@ static bool foreign_error(struct arena *arena, const struct own_tables *own, con
         other =
             calibrate_profile_of(arena_format(arena, "%.*s", (int)(end - file->gpus), file->gpus));
     }
-    error_set(err, "no row is of %s, the GPU of --gpu %s: %s", own->gpu, profile, held);
-    if (other != NULL && strcmp(other, profile) != 0)
+    error_set(err, "no row is of %s, the GPU of --gpu %s: %s", own->gpu, asked, held);
+    if (other != NULL && strcmp(other, own->profile) != 0)
         return error_hint(err, "those are of --gpu %s", other);
     return error_hint(
         err,
         "the column `gpu` of your rows must say %s or %s; for a GPU that has no profile see "
         "docs/HOWTO-CALIBRATE.md",
-        own->gpu, profile);
+        own->gpu, own->alias != NULL ? own->alias : own->profile);
 }
 
 bool own_tables_read(struct arena *arena, const char *measured_dir, const char *shipped_dir,
-                     const char *profile, const char *relative, struct own_tables *out,
+                     const struct calibrate_gpu *gpu, const char *relative, struct own_tables *out,
                      struct error *err) {
-    *out = (struct own_tables){ .profile = profile, .gpu = measured_name(profile, relative) };
+    *out = gpu->name != NULL ? (struct own_tables){ .profile = gpu->name,
+                                                    .gpu = gpu->name,
+                                                    .alias = gpu->description }
+                             : (struct own_tables){ .profile = gpu->profile,
+                                                    .gpu = measured_name(gpu->profile, relative) };
     if (!read_gemm(arena, measured_dir, shipped_dir, out, err) ||
         !read_attention(arena, measured_dir, shipped_dir, out, err) ||
         !read_nccl(arena, measured_dir, shipped_dir, out, err) ||
@@ -156,7 +161,8 @@ bool own_tables_read(struct arena *arena, const char *measured_dir, const char *
         out->any = out->any || out->files[f].row_count > 0;
         foreign = foreign || out->files[f].path != NULL;
     }
-    return out->any || !foreign || foreign_error(arena, out, profile, err);
+    return out->any || !foreign ||
+           foreign_error(arena, out, gpu->hardware != NULL ? gpu->hardware : gpu->profile, err);
 }
 
 const char *own_tables_source(struct arena *arena, const struct own_tables *own,

@@ -28,8 +28,9 @@ struct own_file {
 };
 
 struct own_tables {
-    const char *profile, *gpu;      /* column `gpu` of the profile's own rows */
-    struct calibrate_tables rows;   /* own, of that GPU */
+    const char *profile, *gpu;    /* what the GPU is called here, and in column `gpu` of its rows */
+    const char *alias;            /* ... or there; NULL: no other name */
+    struct calibrate_tables rows; /* own, of that GPU */
     struct calibrate_tables others; /* what the rest is fitted on */
     struct own_file files[MEASUREMENT_FORMAT_COUNT];
     bool any;
@@ -38,10 +39,10 @@ struct own_tables {
 /* Whether a row's source begins with a key of the shipped tables. */
 bool own_tables_has_key(const char *source);
 
-/* `relative`: the name where the profile's GPU has none of its own. Own rows that are all of other
- * GPUs are an error that says which. shipped_dir NULL: measured_dir has all tables. */
+/* `relative`: the name where the profile's GPU has none of its own in measured tables. Own rows that
+ * are all of other GPUs are an error that says which. shipped_dir NULL: measured_dir has all tables. */
 bool own_tables_read(struct arena *arena, const char *measured_dir, const char *shipped_dir,
-                     const char *profile, const char *relative, struct own_tables *out,
+                     const struct calibrate_gpu *gpu, const char *relative, struct own_tables *out,
                      struct error *err);
 
 /* "12 rows of H100-SXM5-80GB (cublasLt 12) in my/gemm.csv of 2026-11-22"; what may be "". */

@@ -598,6 +598,11 @@ const char *calibrate_profile_of(const char *gpu) {
     return NULL;
 }
 
+bool plan_is_of(const char *gpu) {
+    struct error unknown = { 0 };
+    return plan_find(gpu, &unknown) != NULL;
+}
+
 const struct plan *plan_find(const char *gpu, struct error *err) {
     for (int i = 0; i < PLAN_COUNT; i++)
         if (strcmp(plans[i].gpu, gpu) == 0) return &plans[i];

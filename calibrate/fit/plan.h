@@ -69,6 +69,7 @@ struct plan {
 /* The shipped profile of a GPU by a name that tables, drivers or hardware files give it; NULL: none
  * is known. */
 const char *calibrate_profile_of(const char *gpu);
+bool plan_is_of(const char *gpu);
 /* NULL and a hint if no plan is of this GPU. */
 const struct plan *plan_find(const char *gpu, struct error *err);
 

@@ -36,9 +36,15 @@ bool calibrate_write_curves(const cJSON *curves, const char *path, struct error 
 
 /* ---- what goes in ---- */
 
+/* What the user's rows do not suffice for. */
+static const char *stand_ins(struct cli *cli, const struct calibrate_gpu *gpu) {
+    return gpu->name != NULL ? arena_format(cli->arena, "those of %s", gpu->profile)
+                             : "the shipped rows";
+}
+
 /* A folder that has none of the tables is a mistake; what it lacks is noted. */
-static bool check_tables(struct cli *cli, const char *measured, const char *shipped,
-                         struct error *err) {
+static bool check_tables(struct cli *cli, const struct calibrate_gpu *gpu, const char *measured,
+                         const char *shipped, struct error *err) {
     const char *missing = "";
     int missing_count = 0;
     for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
@@ -53,21 +59,8 @@ static bool check_tables(struct cli *cli, const char *measured, const char *ship
         return error_hint(err, "name the folder that `ballast calibrate bench` wrote");
     }
     if (missing_count > 0 && !cli->common.quiet)
-        fprintf(stderr, "%s has no %s: the shipped rows stand in\n", measured, missing);
+        fprintf(stderr, "%s has no %s: %s stand in\n", measured, missing, stand_ins(cli, gpu));
     return true;
-}
-
-static bool read_peaks(struct cli *cli, const char *gpu, struct calibrate_peaks *out,
-                       struct error *err) {
-    struct gpu read;
-    struct json *file =
-        hardware_open(cli->arena, cli->scenario_options.directory, "hardware", gpu, err);
-    const bool ok = file != NULL && gpu_read(file, cli->arena, &read, err);
-    if (ok)
-        *out = (struct calibrate_peaks){ read.peak_flop_per_s[PRECISION_BF16], read.hbm_bytes_per_s,
-                                         read.nvlink_bytes_per_s, read.pcie_bytes_per_s };
-    json_destroy(file);
-    return ok;
 }
 
 /* ---- the shipped curves on the same rows ---- */
@@ -77,9 +70,10 @@ struct shipped_errors {
     struct calibrate_group *groups; /* one an operator */
 };
 
-/* Whether the fit was worth it: what the profile's own shipped curves make of the user's rows. */
-static bool shipped_errors_of(struct cli *cli, const char *gpu, const char *measured,
-                              const char *shipped, struct shipped_errors *out, struct error *err) {
+/* Whether the fit was worth it: what the curves that the profile has make of the user's rows. */
+static bool shipped_errors_of(struct cli *cli, const struct calibrate_gpu *gpu,
+                              const char *measured, const char *shipped, struct shipped_errors *out,
+                              struct error *err) {
     enum { OPERATORS_MAX = 32 };
     *out = (struct shipped_errors){ 0, arena_array(cli->arena, struct calibrate_group,
                                                    OPERATORS_MAX) };
@@ -162,9 +156,12 @@ static void print_lines(const char *gpu, const struct calibrate_report *report) 
     }
 }
 
-static void print_shipped(const struct shipped_errors *shipped) {
+static void print_shipped(struct cli *cli, const struct calibrate_gpu *gpu,
+                          const struct shipped_errors *shipped) {
     if (shipped->count == 0) return;
-    puts("rows of yours that a fit takes, by the shipped curves (price / measured - 1)");
+    printf("rows of yours that a fit takes, by the %s (price / measured - 1)\n",
+           gpu->name != NULL ? arena_format(cli->arena, "curves that %s has", gpu->hardware)
+                             : "shipped curves");
     printf("  %-46s %7s %8s %8s %8s %8s\n", "", "rows", "median", "p90", "mean", "in band");
     for (int64_t i = 0; i < shipped->count; i++) {
         const struct calibrate_group *g = &shipped->groups[i];
@@ -177,52 +174,57 @@ static void print_shipped(const struct shipped_errors *shipped) {
 }
 
 /* Own curves are a profile; factors of stacks were fitted beside the shipped ones. */
-static void print_use(const struct calibrate_report *report, const char *output) {
+static void print_use(const struct calibrate_gpu *gpu, const struct calibrate_report *report,
+                      const char *output) {
     if (output == NULL) {
         puts("nothing was written: name the curves file with -o FILE");
         return;
     }
     printf("written: %s\n", output);
     if (!report->own) return;
-    puts(
-        "to use it: name it in cluster.hardware of a scenario, in column hardware of measured runs "
-        "(validate), as --profile of calibrate check");
+    if (gpu->name != NULL)
+        printf("to use it: name it in \"curves\" of %s\n", gpu->hardware);
+    else
+        puts("to use it: name it in cluster.hardware of a scenario, in column hardware of measured "
+             "runs (validate), as --profile of calibrate check");
     puts("factors of software stacks were fitted beside the shipped curves: fit them anew with "
          "steps that "
          "you measured\n"
          "(calibrate fit --steps); docs/HOWTO-CALIBRATE.md");
 }
 
-int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output,
+int calibrate_profile(struct cli *cli, const char *name, const char *measured, const char *output,
                       cJSON **json) {
     struct error err = { 0 };
     const char *shipped =
         arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
-    struct calibrate_peaks peaks;
+    struct calibrate_gpu gpu;
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
-    if (measured != NULL && !check_tables(cli, measured, shipped, &err)) return cli_error(&err);
+    if (!calibrate_gpu_read(cli->arena, cli->scenario_options.directory, name, &gpu, &err) ||
+        (measured != NULL && !check_tables(cli, &gpu, measured, shipped, &err)))
+        return cli_error(&err);
     struct shipped_errors by_shipped = { 0 };
     cJSON *curves = cJSON_CreateObject();
-    const bool known = measured == NULL || calibrate_knows(gpu, &err);
     const bool ok =
-        known && (measured == NULL || read_peaks(cli, gpu, &peaks, &err)) &&
-        calibrate_fit_profile(cli->arena, measured != NULL ? measured : shipped, shipped, gpu,
-                              measured != NULL ? &peaks : NULL, curves, report, &err) &&
+        calibrate_fit_profile(cli->arena, measured != NULL ? measured : shipped, shipped, &gpu,
+                              curves, report, &err) &&
         calibrate_curves_check(cli->arena, curves, &err) &&
-        (measured == NULL || shipped_errors_of(cli, gpu, measured, shipped, &by_shipped, &err)) &&
+        (measured == NULL || shipped_errors_of(cli, &gpu, measured, shipped, &by_shipped, &err)) &&
         (output == NULL || calibrate_write_curves(curves, output, &err));
     cJSON_Delete(curves);
     if (!ok) return cli_error(&err);
     for (int64_t i = 0; i < report->note_count && !cli->common.quiet; i++)
         fprintf(stderr, "%s%s\n", report->notes[i],
-                i < report->unused_count ? ": the shipped rows stand in" : "");
+                i < report->unused_count
+                    ? arena_format(cli->arena, ": %s stand in", stand_ins(cli, &gpu))
+                    : "");
     if (cli->common.json) {
-        cli_give_json(report_json(gpu, report, &by_shipped, output), json);
+        cli_give_json(report_json(name, report, &by_shipped, output), json);
         return EXIT_DONE;
     }
-    print_lines(gpu, report);
-    print_shipped(&by_shipped);
-    print_use(report, output);
+    print_lines(name, report);
+    print_shipped(cli, &gpu, &by_shipped);
+    print_use(&gpu, report, output);
     return EXIT_DONE;
 }
 

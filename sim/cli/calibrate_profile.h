@@ -5,9 +5,9 @@
 
 #include "sim/cli/cli.h"
 
-/* measured NULL: the shipped tables; output NULL: nothing is written; json as in calibrate_steps.h.
- * Returns the exit code. */
-int calibrate_profile(struct cli *cli, const char *gpu, const char *measured, const char *output,
+/* name: of a profile, or the path of a hardware file; measured NULL: the shipped tables; output
+ * NULL: nothing is written; json as in calibrate_steps.h. Returns the exit code. */
+int calibrate_profile(struct cli *cli, const char *name, const char *measured, const char *output,
                       cJSON **json);
 /* `calibrate fit --fabric`: what a cluster's "fabric" names. */
 int calibrate_fabric(struct cli *cli, const char *fabric, const char *measured, const char *output,

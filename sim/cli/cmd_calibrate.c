@@ -37,7 +37,9 @@ static const struct option options_table[] = {
       "row's price (also -o)",
       NULL, 0, 0 },
     { "quick", OPTION_FLAG, AT(quick), NULL, "bench: fewer shapes, a few minutes", NULL, 0, 0 },
-    { "gpu", OPTION_TEXT, AT(gpu), "NAME", "fit: which profile; import: instead of the log's GPU",
+    { "gpu", OPTION_TEXT, AT(gpu), "NAME",
+      "fit: which profile, or the path of a hardware file of yours; import: instead of the log's "
+      "GPU",
       NULL, 0, 0 },
     { "fabric", OPTION_TEXT, AT(fabric), "NAME", "fit: which fabric between nodes", NULL, 0, 0 },
     { "measured", OPTION_TEXT, AT(measured), "DIR",
@@ -360,10 +362,12 @@ static void note_unknown_gpus(const struct cli *cli, const struct nccl_log_rows 
         const char *gpu = rows->rows[i].row.gpu;
         if (calibrate_profile_of(gpu) != NULL || is_noted(rows, i)) continue;
         const char *near = nearest_in_list(gpu, calibrate_gpu_names());
-        fprintf(stderr,
-                "note: no profile is of GPU \"%s\": fit and check leave its rows out%s%s%s\n", gpu,
-                near != NULL ? " (did you mean --gpu " : " (--gpu NAME gives another name",
-                near != NULL ? near : "", near != NULL ? "?)" : ")");
+        fprintf(
+            stderr,
+            "note: no profile is of GPU \"%s\": fit and check take its rows only with a hardware "
+            "file of that name or description%s%s%s\n",
+            gpu, near != NULL ? " (did you mean --gpu " : " (--gpu NAME gives another name",
+            near != NULL ? near : "", near != NULL ? "?)" : ")");
     }
 }
 

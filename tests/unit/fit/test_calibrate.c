@@ -22,7 +22,8 @@ static void compare_profile(const char *gpu) {
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    if (!calibrate_fit_profile(arena, MEASURED, NULL, gpu, NULL, curves, report, &err))
+    if (!calibrate_fit_profile(arena, MEASURED, NULL, &(struct calibrate_gpu){ .profile = gpu },
+                               curves, report, &err))
         fail_msg("%s", err.text);
     char *fitted = calibrate_curves_text(curves), *shipped;
     size_t size;
@@ -90,12 +91,12 @@ static void test_unknown_gpu(void **state) {
     struct error err = { 0 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     cJSON *curves = cJSON_CreateObject();
-    assert_false(
-        calibrate_fit_profile(arena, MEASURED, NULL, "a100-80g", NULL, curves, report, &err));
+    const struct calibrate_gpu unknown = { .profile = "a100-80g" },
+                               known = { .profile = "h20-96g" };
+    assert_false(calibrate_fit_profile(arena, MEASURED, NULL, &unknown, curves, report, &err));
     assert_non_null(strstr(err.text, "'a100-80g'"));
     assert_non_null(strstr(err.text, "did you mean 'a100-80g-"));
-    assert_false(
-        calibrate_fit_profile(arena, "/nowhere", NULL, "h20-96g", NULL, curves, report, &err));
+    assert_false(calibrate_fit_profile(arena, "/nowhere", NULL, &known, curves, report, &err));
     assert_non_null(strstr(err.text, "/nowhere/gemm.csv.gz"));
     cJSON_Delete(curves);
     arena_destroy(arena);

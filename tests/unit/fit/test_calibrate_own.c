@@ -94,7 +94,11 @@ static const struct {
 
 static void run_case(struct arena *arena, const char *mine, size_t i) {
     struct error err = { 0 };
-    const struct calibrate_peaks peaks = { 148e12, 4e12, 450e9, 50e9 };
+    const struct calibrate_gpu h20 = { .profile = "h20-96g",
+                                       .bf16_flop_per_s = 148e12,
+                                       .hbm_bytes_per_s = 4e12,
+                                       .nvlink_bytes_per_s = 450e9,
+                                       .pcie_bytes_per_s = 50e9 };
     struct calibrate_report *report = arena_new(arena, struct calibrate_report);
     const char *path = arena_format(arena, "%s/%s.csv", mine, cases[i].file);
     FILE *file = fopen(path, "w");
@@ -102,8 +106,7 @@ static void run_case(struct arena *arena, const char *mine, size_t i) {
     fputs(cases[i].text, file);
     fclose(file);
     cJSON *curves = cJSON_CreateObject();
-    const bool ok =
-        calibrate_fit_profile(arena, mine, MEASURED, "h20-96g", &peaks, curves, report, &err);
+    const bool ok = calibrate_fit_profile(arena, mine, MEASURED, &h20, curves, report, &err);
     remove(path);
     char *text = ok ? calibrate_curves_text(curves) : NULL;
     const char *notes = "";

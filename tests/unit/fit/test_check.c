@@ -338,7 +338,9 @@ static void test_own(void **state) {
     struct error err = { 0 };
     struct calibrate_check checks[MEASUREMENT_FORMAT_COUNT];
     const struct calibrate_check *check = &checks[MEASUREMENT_GEMM];
-    if (!calibrate_check_own(arena, SCENARIOS, folder, MEASURED, "h20-96g", checks, &err))
+    const struct calibrate_gpu h20 = { .hardware = "h20-96g", .profile = "h20-96g" },
+                               b200 = { .hardware = "b200-180g-sxm", .profile = "b200-180g-sxm" };
+    if (!calibrate_check_own(arena, SCENARIOS, folder, MEASURED, &h20, checks, &err))
         fail_msg("%s", err.text);
     assert_int_equal(check->row_count, 4);
     assert_int_equal(check->priced_count, 3);
@@ -358,8 +360,7 @@ static void test_own(void **state) {
     }
     assert_true(fabs(all[0].mean_signed_relative_error - sum / 3) < 1e-12);
     /* Two profiles of one GPU share its rows; of another GPU's there are none. */
-    assert_false(
-        calibrate_check_own(arena, SCENARIOS, folder, MEASURED, "b200-180g-sxm", checks, &err));
+    assert_false(calibrate_check_own(arena, SCENARIOS, folder, MEASURED, &b200, checks, &err));
     unlink(path);
     rmdir(folder);
     arena_destroy(arena);

@@ -49,8 +49,9 @@ static void test_cases(void **state) {
         fclose(file);
         struct own_tables own;
         struct error err = { 0 };
-        const bool ok =
-            own_tables_read(arena, mine, MEASURED, "h100-80g-sxm", "H100-SXM5-80GB", &own, &err);
+        const bool ok = own_tables_read(arena, mine, MEASURED,
+                                        &(struct calibrate_gpu){ .profile = "h100-80g-sxm" },
+                                        "H100-SXM5-80GB", &own, &err);
         if (ok != (cases[i].error == NULL)) fail_msg("%s: %s", cases[i].name, err.text);
         if (!ok && !strstr(err.text, cases[i].error)) fail_msg("%s: %s", cases[i].name, err.text);
         if (!ok) continue;
