@@ -79,8 +79,10 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(language, "name", "measured model");
     cJSON_AddStringToObject(language, "role", "language");
     measured_add_shape(language, row);
-    cJSON_AddStringToObject(language, "position", gpt ? "learned" : "rotary");
-    if (gpt) cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
+    const char *position = r->position != NULL ? r->position : gpt ? "learned" : "rotary";
+    cJSON_AddStringToObject(language, "position", position);
+    if (strcmp(position, "learned") == 0)
+        cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);
     const bool headed = has_head(row);
     const bool tied = measured_model_is_tied(row->context, r, gpt);
     if (tied && !gpt && headed) measured_row_note(row, "embeddings: the head's are the tokens'");
@@ -218,12 +220,21 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
     hardware_gpu(row->context->arena, row->context->directory, hardware, &gpu, &unread);
     const bool tray =
         hardware_is_tray(gpu.gpus_per_node, r->gpus_per_node, r->gpu_count) && !says_nvl4(r);
-    int64_t node = r->gpus_per_node < 1 || tray ? gpu.gpus_per_node : r->gpus_per_node;
+    enum { BOARD = 4 };
+    const bool board = r->gpus_per_node < 1 && says_nvl4(r) && gpu.gpus_per_node > BOARD;
+    int64_t node = board                          ? BOARD
+                   : r->gpus_per_node < 1 || tray ? gpu.gpus_per_node
+                                                  : r->gpus_per_node;
     const int64_t built = node < r->gpu_count ? node : r->gpu_count,
                   mesh = node == gpu.mesh_gpus ? node : 0;
     node = hardware_node_share(node, r->gpu_count, row->tp);
-    if (r->gpus_per_node < 1 && node == built)
-        measured_row_note(row, "gpus_per_node: %ld, as built with %s", (long)node, hardware);
+    if (board)
+        measured_row_note(row, "gpus_per_node: %ld, those of an NVL4 board", (long)node);
+    else if (r->gpus_per_node < 1 && node == built)
+        measured_row_note(row, "gpus_per_node: %ld, %s", (long)node,
+                          node < r->gpu_count || node == gpu.gpus_per_node
+                              ? arena_format(row->context->arena, "as built with %s", hardware)
+                              : "all in one");
     else if (r->gpus_per_node < 1)
         measured_row_note(row, "gpus_per_node: %ld, equal parts of the %ld that %s is built with",
                           (long)node, (long)gpu.gpus_per_node, hardware);
@@ -423,7 +434,14 @@ const char *measured_fp8_recipe(const struct measured_run *run) {
 
 static void add_fp8_recipe(cJSON *training, struct measured_row *row) {
     const char *recipe = measured_fp8_recipe(&row->run);
-    if (recipe[0] == '\0') return;
+    if (recipe[0] == '\0') {
+        if (strcmp(row->run.precision, "fp8") == 0)
+            measured_row_note(row, "fp8_recipe: as usual, %s",
+                              strcmp(row->backend, "fsdp") == 0
+                                  ? "tensorwise where torchao scales, else delayed"
+                                  : "delayed");
+        return;
+    }
     if (strcmp(row->run.precision, "fp8") != 0) {
         if (row->run.fp8_recipe[0] != '\0')
             measured_row_note(row, "fp8_recipe: %s is not read, the run is not in fp8", recipe);

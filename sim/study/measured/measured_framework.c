@@ -15,10 +15,10 @@
 /* Words of names that say how a model is trained, and not by whose code. */
 static bool is_general(const char *word, size_t length) {
     static const char *const general[] = {
-        "transformers", "huggingface", "hf",       "trainer",     "accelerate", "trl",
-        "peft",         "deepspeed",   "pytorch",  "torch",       "fsdp",       "ddp",
-        "zero",         "compile",     "compiled", "eager",       "autocast",   "amp",
-        "bf",           "fp",          "liger",    "ligerkernel",
+        "transformers", "huggingface", "hf",        "trainer",  "accelerate",  "trl",
+        "axolotl",      "peft",        "deepspeed", "pytorch",  "torch",       "fsdp",
+        "ddp",          "zero",        "compile",   "compiled", "eager",       "autocast",
+        "amp",          "bf",          "fp",        "liger",    "ligerkernel",
     };
     while (length > 0 && isdigit((unsigned char)word[length - 1]))
         length--;
@@ -172,7 +172,7 @@ static bool weights_are_bf16(const struct told *told) {
 }
 
 static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
-                                            "accelerate",   "peft", NULL };
+                                            "accelerate",   "peft", "axolotl",     NULL };
 static const char *const liger_words[] = { "liger", "ligerkernel", NULL };
 
 /* Only its loss, not its norms and gates. */
@@ -211,6 +211,7 @@ static bool is_whole(const struct told *told, const struct measured_run *run) {
     return stage(run) == 0 || (stage(run) < 0 && !sharded);
 }
 
+enum { LAST_YEAR_BEFORE_COMPILE = 2022 };
 /* torch.compile came in March 2023, with PyTorch 2.0. */
 static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
     const bool autocast = autocasts(told), whole = is_whole(told, run);
@@ -218,9 +219,14 @@ static const char *of_pytorch(const struct told *told, const struct measured_run
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
     }
+    const char *by = said_engine(told);
+    const bool sharded =
+        stage(run) == 3 || (stage(run) < 0 && by != NULL && strcmp(by, "fsdp") == 0);
+    if (!is_compiled(told) && measured_of_year(run, LAST_YEAR_BEFORE_COMPILE))
+        return sharded ? "hf fsdp" : whole ? "pytorch autocast" : "pytorch eager";
     if (is_compiled(told) && weights_are_bf16(told) && whole) return "transformers bf16 compile";
     if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
-    if (stage(run) == 3 && measured_of_year(run, 2023)) return "hf fsdp";
+    if (sharded && measured_of_year(run, 2023)) return "hf fsdp";
     return autocast && whole ? "pytorch autocast" : "pytorch";
 }
 
@@ -236,7 +242,7 @@ static bool is_complete(const struct told *told) {
     if (names(told, "compile")) return names_pytorch(told);
     if (parallel(told->name) == NULL || says_one(told->name, liger_words)) return false;
     const bool hf = says_one(told->name, transformers);
-    if (hf && is_compiled(told)) return false;
+    if (hf && (is_compiled(told) || says_one(told->notes, liger_words))) return false;
     if (names_pytorch(told)) return true;
     return hf && (names(told, "bf16") || !weights_are_bf16(told));
 }
@@ -261,17 +267,19 @@ static bool is_ampere(const char *hardware) {
 
 bool measured_year_is_of_fp16(const struct measured_run *run) {
     static const char *const codes[] = { "lm", "deepspeed", NULL };
-    return stack_name_year(run->stack) == 0 && paper_year(run->source) == 0 &&
-           strcmp(run->precision, "fp16") == 0 && !(run->lora_rank > 0) &&
-           !measured_is_file(run->stack) && measured_text_says(run->stack, "megatron") &&
-           says_one(run->stack, codes) && !measured_text_says(run->stack, "core") &&
+    return stack_name_year(run->stack) == 0 && measured_release_year(run->stack) == 0 &&
+           paper_year(run->source) == 0 && strcmp(run->precision, "fp16") == 0 &&
+           !(run->lora_rank > 0) && !measured_is_file(run->stack) &&
+           measured_text_says(run->stack, "megatron") && says_one(run->stack, codes) &&
+           !measured_text_says(run->stack, "core") &&
            measured_says_attention(run->stack)[0] == '\0' && is_ampere(run->hardware);
 }
 
 int64_t measured_year(const struct measured_run *run) {
     const int64_t named = stack_name_year(run->stack);
     if (measured_year_is_of_fp16(run)) return LAST_YEAR_OF_FP16;
-    return named > 0 ? named : paper_year(run->source);
+    const int64_t released = named > 0 ? 0 : measured_release_year(run->stack);
+    return named > 0 ? named : released > 0 ? released : paper_year(run->source);
 }
 
 bool measured_of_year(const struct measured_run *run, int64_t last) {
@@ -303,8 +311,9 @@ static const char *of_named_pytorch(struct arena *arena, const struct stack_list
     const char *found = of_pytorch(told, run);
     /* "pytorch-ddp" says nothing of the kernels, which notes of autocast tell */
     const bool by_autocast = names(told, "ddp") && strcmp(found, "pytorch autocast") == 0;
+    const bool before = !is_compiled(told) && measured_of_year(run, LAST_YEAR_BEFORE_COMPILE);
     const bool complete = is_complete(told) && strcmp(found, "hf fsdp") != 0 && !by_autocast &&
-                          !(is_compiled(told) && strcmp(found, "pytorch") != 0);
+                          !before && !(is_compiled(told) && strcmp(found, "pytorch") != 0);
     return complete ? NULL : found;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include "costmodel/hardware.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
@@ -91,6 +92,26 @@ static bool says_sharding(const struct measured_row *row) {
     return by_code || megatrons || measured_says_ddp(r->notes);
 }
 
+/* HYBRID_SHARD shards within a node and copies across nodes; -1: nothing says so. */
+static int64_t group_of_nodes(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    static const char *const words[] = { "hsdp", "hybrid_shard", "hybrid-shard", "hybrid shard" };
+    bool said = false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        said = said || measured_text_says(r->zero_stage_text, words[i]) ||
+               measured_text_says(r->stack, words[i]);
+    int64_t node = r->gpus_per_node > 0 ? r->gpus_per_node : 0;
+    struct error ignored = { 0 };
+    if (!said || row->zero_stage != 3 ||
+        (node == 0 && !hardware_node_gpus(row->context->arena, row->context->directory,
+                                          row->out->hardware, &node, &ignored)))
+        return -1;
+    const int64_t ranks = row->dp * row->cp, group = node / row->tp > 0 ? node / row->tp : 1;
+    if (group >= ranks || ranks % group != 0) return -1;
+    measured_row_note(row, "zero_group: %ld, the ranks of a node, as HSDP shards", (long)group);
+    return group;
+}
+
 static enum validation_skip choose_sharding(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
@@ -115,7 +136,7 @@ static enum validation_skip choose_sharding(struct measured_row *row) {
                                 arena_format(row->context->arena,
                                              "ZeRO-%ld on %ld pipeline stages is not simulated",
                                              (long)row->zero_stage, (long)row->pp));
-    row->zero_group = r->zero_group > 0 ? r->zero_group : -1;
+    row->zero_group = r->zero_group > 0 ? r->zero_group : group_of_nodes(row);
     if (r->zero_group > 0 && row->dp * row->cp % r->zero_group != 0)
         return measured_skip_at(row, SKIP_LAYOUT, "zero_group",
                                 arena_format(row->context->arena,

@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "sim/base/arena.h"
 #include "sim/study/measured/measured_row.h"
@@ -40,7 +41,7 @@ static bool note_means_lora(const char *notes) {
 bool measured_has_lora(const struct measured_run *run) {
     if (run->lora_rank == 0) return false;
     return run->lora_rank > 0 || run->lora_targets[0] != '\0' || says_lora(run->model) ||
-           note_means_lora(run->notes);
+           says_lora(run->stack) || note_means_lora(run->notes);
 }
 
 const char *measured_quantised_lora(const struct measured_run *run) {
@@ -49,6 +50,7 @@ const char *measured_quantised_lora(const struct measured_run *run) {
         const bool alone = i < 2; /* the others speak of weights, adapted or not */
         if (!alone && !measured_has_lora(run)) continue;
         if (measured_text_says(run->model, signs[i])) return "model";
+        if (measured_text_says(run->stack, signs[i])) return "stack";
         if (measured_text_says(run->notes, signs[i])) return "notes";
     }
     return NULL;
@@ -92,12 +94,37 @@ static const char *adapts_all(const struct measured_run *run) {
     return NULL;
 }
 
+/* As LLaMA-Factory, PEFT and people have it. */
+static bool names_every_layer(struct arena *arena, const char *cell) {
+    static const char *const names[] = { "all",           "all-linear",         "all-linear-layers",
+                                         "all-layers",    "every-linear-layer", "linear",
+                                         "target-linear", "all-modules" };
+    const char *plain = measured_plain(arena, cell);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(plain, names[i]) == 0) return true;
+    return false;
+}
+
+/* The one matrix of q, k and v by its names in modeling files (GLM and Falcon, Phi-3, Baichuan,
+ * GPT-2, MPT). */
+static const char *layer_meant(const char *name) {
+    static const char *const joint[] = { "query_key_value", "qkv_proj", "W_pack",
+                                         "c_attn",          "Wqkv",     "qkv" };
+    for (size_t i = 0; i < sizeof joint / sizeof joint[0]; i++)
+        if (strcasecmp(name, joint[i]) == 0) return "linear_qkv";
+    return name;
+}
+
 static void add_targets(cJSON *lora, struct measured_row *row) {
     cJSON *targets = cJSON_AddArrayToObject(lora, "targets");
     char *save = NULL, *list = arena_text(row->context->arena, row->run.lora_targets);
-    for (char *name = strtok_r(list, ";,+ ", &save); name != NULL;
-         name = strtok_r(NULL, ";,+ ", &save))
-        cJSON_AddItemToArray(targets, cJSON_CreateString(name));
+    if (names_every_layer(row->context->arena, list)) {
+        cJSON_AddItemToArray(targets, cJSON_CreateString("all-linear"));
+        return;
+    }
+    for (char *name = strtok_r(list, ";,+ []\"'|", &save); name != NULL;
+         name = strtok_r(NULL, ";,+ []\"'|", &save))
+        cJSON_AddItemToArray(targets, cJSON_CreateString(layer_meant(name)));
     if (targets->child != NULL) return;
     if (measured_is_diffusion(&row->run)) {
         static const char *const layers[] = { "to_q",
@@ -145,6 +172,7 @@ void measured_add_lora(cJSON *model, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     cJSON *lora = cJSON_AddObjectToObject(model, "lora");
     int64_t rank = r->lora_rank > 0 ? r->lora_rank : rank_in(r->model);
+    if (rank < 1) rank = rank_in(r->stack);
     if (rank < 1) rank = rank_in(r->notes);
     if (rank < 1) {
         rank = DEFAULT_RANK;

@@ -55,6 +55,46 @@ const struct known_machine *measured_known_machine(const struct measured_row *ro
     return NULL;
 }
 
+/* No part of what the source says is another than the machine's GPU has. */
+static bool goes_with(struct arena *arena, const char *wanted, const char *gpu) {
+    static const char *const kinds[] = { "pcie", "sxm", "nvl" };
+    const struct measured_parts said = measured_parts_of(arena, wanted),
+                                own = measured_parts_of(arena, gpu);
+    if (!measured_parts_have(&said, own.text[0])) return false;
+    for (int64_t i = 0; i < said.count; i++) {
+        const char *part = said.text[i];
+        const size_t digits = strspn(part, "0123456789");
+        bool tells = digits > 0 && strcmp(part + digits, "g") == 0;
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+            tells = tells || strcmp(part, kinds[k]) == 0;
+        if (tells && !measured_parts_have(&own, part)) return false;
+    }
+    return true;
+}
+
+int64_t measured_machine_node(const struct measured_context *context, const char *hardware) {
+    for (const struct known_machine *m = context->machines; m->name != NULL; m++)
+        if (says_one(context->arena, hardware, m->preset.words))
+            return m->preset.network.gpus_per_node;
+    return 0;
+}
+
+const char *measured_machines_part(struct measured_row *row, const char *usual) {
+    const struct measured_run *r = &row->run;
+    struct arena *arena = row->context->arena;
+    const char *text = arena_format(arena, "%s; %s", r->source, r->notes);
+    for (const struct known_machine *m = row->context->machines; m->name != NULL; m++) {
+        const char *gpu = m->preset.hardware;
+        if (strcmp(gpu, usual) == 0 || !says_one(arena, text, m->preset.words)) continue;
+        const size_t family = strcspn(gpu, "-");
+        if (strncmp(gpu, usual, family) != 0 || usual[family] != '-') continue;
+        if (goes_with(arena, r->hardware, gpu)) return gpu;
+        measured_row_note(row, "hardware: %s is not the %s of %s, which the row names", r->hardware,
+                          gpu, m->name);
+    }
+    return usual;
+}
+
 /* Whether the name is one of the words (semicolons between), but for a count and the cloud. */
 static bool is_named(struct arena *arena, const char *name, const char *words) {
     static const char *const plain[] = { "aws",  "gcp",   "azure",    "google",    "cloud",

@@ -91,17 +91,30 @@ const char *measured_hardware(const struct measured_context *context, const char
     int64_t count;
     const char **names = folder_names(arena, arena_format(arena, "%s/hardware", context->directory),
                                       ".json", &count);
-    const char *best = NULL, *alike = "";
+    const char *best = NULL, *alike = "", *family = NULL, *other = NULL;
     int64_t best_likelihood = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct measured_parts name = measured_parts_of(arena, names[i]);
         if (!measured_parts_have(&parts, name.text[0])) continue;
+        if (family == NULL) family = name.text[0];
+        if (strcmp(family, name.text[0]) != 0) other = name.text[0];
         alike = arena_format(arena, "%s%s%s", alike, alike[0] != '\0' ? ", " : "", names[i]);
         if (is_card_without_profile(&parts, &name)) continue;
         const int64_t likely = likelihood(&parts, &name);
         if (best != NULL && likely <= best_likelihood) continue;
         best = names[i];
         best_likelihood = likely;
+    }
+    if (other != NULL || (family != NULL && measured_parts_have(&parts, "mig"))) {
+        *why_not = other != NULL ? arena_format(arena,
+                                                "got \"%.60s\"; it names %s and %s: which of "
+                                                "them?",
+                                                wanted, family, other)
+                                 : arena_format(arena,
+                                                "got \"%.60s\"; a slice of a GPU (MIG) has no "
+                                                "profile",
+                                                wanted);
+        return NULL;
     }
     if (alike[0] == '\0') best = measured_machines_gpu(context, wanted); /* "p5.48xlarge" */
     *why_not = alike[0] == '\0'
@@ -244,8 +257,11 @@ static bool holds_one(const char *text, const char *const *words) {
 }
 
 bool measured_model_has_experts(struct arena *arena, const char *model) {
-    static const char *const names[] = { "mixtral", "dbrx",        "gpt-oss",     "olmoe",
-                                         "kimi-k2", "deepseek-v2", "deepseek-v3", NULL };
+    static const char *const names[] = {
+        "mixtral",     "dbrx",     "gpt-oss",  "olmoe",        "kimi-k2",          "deepseek-v2",
+        "deepseek-v3", "llama-4-", "llama4-",  "grok-",        "glm-4.5",          "glm-4.6",
+        "hunyuan-l",   "arctic",   "minimax-", "deepseek-moe", "granite-3.0-3b-a", NULL
+    };
     const char *plain = measured_plain(arena, model);
     return counts_experts(plain) || measured_text_says(model, "moe") || holds_one(plain, names);
 }
@@ -265,7 +281,45 @@ bool measured_model_is_hybrid(struct arena *arena, const char *model) {
                                          "nemotron-3-nano",
                                          "nemotron-3-super",
                                          "nemotron-3-ultra",
+                                         "recurrentgemma",
+                                         "griffin",
+                                         "hyena",
+                                         "retnet",
+                                         "xlstm",
+                                         "lfm2",
                                          NULL };
+    return holds_one(measured_plain(arena, model), names);
+}
+
+bool measured_model_has_two_stacks(struct arena *arena, const char *model) {
+    static const char *const words[] = { "t5", "bart", "whisper", "ul2", "nllb", "pegasus" };
+    static const char *const beginnings[] = { "t5-", "mt5-", "flan-t5", "byt5", "umt5" };
+    const char *slash = strrchr(model, '/');
+    const char *plain = measured_plain(arena, slash != NULL ? slash + 1 : model);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (measured_text_says(model, words[i])) return true;
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (strncmp(plain, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
+}
+
+bool measured_model_is_encoder(const char *model) {
+    static const char *const words[] = { "bert",       "roberta", "deberta",    "electra",
+                                         "modernbert", "albert",  "distilbert", "xlm-roberta" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (measured_text_says(model, words[i])) return true;
+    return false;
+}
+
+bool measured_model_sees(struct arena *arena, const char *model) {
+    static const char *const words[] = { "vl", "vlm", "vision", "multimodal", "vila", "mllm" };
+    static const char *const names[] = { "llava",   "internvl", "blip-2",       "minigpt-4",
+                                         "pixtral", "cogvlm",   "deepseek-vl",  "minicpm-v",
+                                         "molmo",   "idefics",  "paligemma",    "kosmos-2",
+                                         "qwen-vl", "qwen2-vl", "qwen2.5-vl",   "qwen3-vl",
+                                         "vila1",   "vila-",    "instructblip", NULL };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (measured_text_says(model, words[i])) return true;
     return holds_one(measured_plain(arena, model), names);
 }
 

@@ -63,6 +63,13 @@ void measured_row_note(struct measured_row *row, const char *format, ...)
  * reason. */
 const char *measured_hardware(const struct measured_context *context, const char *wanted,
                               const char **why_not);
+/* measured_cards.c. How many GPUs the name counts, and in a node; 0: it does not say. */
+struct measured_cards {
+    int64_t count, per_node;
+};
+struct measured_cards measured_cards_of(const char *hardware);
+/* Fills the row's empty cells with them, or notes that they differ. */
+void measured_count_cards(struct measured_row *row);
 /* The profile of the source's own machine, where one is shipped ("machine_of"), else the usual
  * one. */
 const char *measured_machine(const struct measured_context *context, const char *usual,
@@ -95,8 +102,11 @@ const char *measured_code(struct arena *arena, const struct stack_list *list, co
                           bool divided);
 /* Whether its name or notes say that nothing was compiled. */
 bool measured_is_eager(const struct measured_run *run);
-/* The year that the stack's name says, else that of its source's arXiv number, else 2022 of
- * Megatron-LM in fp16 on A100, adapters apart, which the second tells; 0: none. And whether there
+/* measured_release.c. The year of the first release of a framework that the text names
+ * ("transformers 4.36", "torch 2.1.2"); 0: none. */
+int64_t measured_release_year(const char *text);
+/* The year that the stack's name says or its release is of, else that of its source's arXiv number,
+ * else 2022 of Megatron-LM in fp16 on A100, adapters apart, which the second tells; 0: none. And whether there
  * is one, and none after `last`. */
 int64_t measured_year(const struct measured_run *run);
 bool measured_year_is_of_fp16(const struct measured_run *run);
@@ -111,6 +121,11 @@ bool measured_machines_load(struct measured_context *context, struct error *err)
 /* The one whose word the row's source or notes say, with the row's GPU and as many in a node;
  * NULL. */
 const struct known_machine *measured_known_machine(const struct measured_row *row);
+/* The GPU of the machine that the row names, where its hardware names the family and nothing against it
+ * ("A100" on Perlmutter); else `usual`. */
+const char *measured_machines_part(struct measured_row *row, const char *usual);
+/* GPUs of a node of the machine that a hardware cell is the name of; 0: of none. */
+int64_t measured_machine_node(const struct measured_context *context, const char *hardware);
 /* The GPU of the machines of that name ("4x p4d.24xlarge"); NULL: there is none, or it says more. */
 const char *measured_machines_gpu(const struct measured_context *context, const char *name);
 /* The GPU that a hardware file of the user's names; NULL, with the reason. */
@@ -150,6 +165,10 @@ void measured_add_lora(cJSON *model, struct measured_row *row);
 /* Mixtures of experts, and models with layers that are no transformer's, as their names tell. */
 bool measured_model_has_experts(struct arena *arena, const char *model);
 bool measured_model_is_hybrid(struct arena *arena, const char *model);
+/* Encoder and decoder (T5), an encoder of text (BERT), a model that reads images (LLaVA, "-VL-"). */
+bool measured_model_has_two_stacks(struct arena *arena, const char *model);
+bool measured_model_is_encoder(const char *model);
+bool measured_model_sees(struct arena *arena, const char *model);
 /* Whether the head is the token embedding's table: as the notes say, else as the public model of the name
  * has it, else as GPTs do. */
 bool measured_model_is_tied(const struct measured_context *context, const struct measured_run *run,

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include "sim/base/field.h"
 #include "sim/study/measured/measured_clause.h"
+#include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
 
 /* COLUMN_LABEL stays as it is; COLUMN_WORD and COLUMN_WORDS have fixed words (measured_words.h). */
@@ -65,6 +66,7 @@ static const struct column {
     { "ep", COLUMN_COUNT, AT(ep), 0, 1e6 },
     { "dp", COLUMN_COUNT, AT(dp), 1, 1e7 },
     { "zero_stage", COLUMN_COUNT, AT(zero_stage), 0, 3 },
+    { "zero_stage", COLUMN_TEXT, AT(zero_stage_text), 0, 0 }, /* "3 (CPU offload)" */
     { "zero_group", COLUMN_COUNT, AT(zero_group), 0, 1e7 },
     { "micro_batch", COLUMN_COUNT, AT(micro_batch), 1, 1e5 },
     { "grad_accum", COLUMN_COUNT, AT(grad_accum), 1, 1e6 },
@@ -196,11 +198,37 @@ static bool is_remark(const char *name, const char *text) {
     return true;
 }
 
+/* "ZeRO stage 2 (DeepSpeed)", as notes say it. */
+static bool stage_said(const char *name, const char *text, int64_t *value) {
+    const bool number = text[strspn(text, "0123456789.")] == '\0';
+    if (strcmp(name, "zero_stage") != 0 || number) return false;
+    const int64_t stage = measured_says_zero_stage(text);
+    if (stage < 0) return false;
+    *value = stage;
+    return true;
+}
+
+/* "r=16" and "rank 16" are 16. */
+static const char *behind_rank(const char *text) {
+    const size_t word =
+        strncasecmp(text, "rank", 4) == 0 ? 4 : tolower((unsigned char)*text) == 'r';
+    const char *number = text + word + strspn(text + word, " =:");
+    return word > 0 && isdigit((unsigned char)*number) ? number : text;
+}
+
 /* "2048 max" is a length with a remark: the number is what the run was padded or cut to. */
 static bool read_count(struct arena *arena, const char *name, const char *text, int64_t *value,
                        struct measured_run *run) {
     double number = -1;
-    if (text[0] == '\0' || measured_count_word(arena, name, text, value)) return true;
+    if (text[0] == '\0') return true;
+    if (measured_count_word(arena, name, text, value) || stage_said(name, text, value)) {
+        if (strcmp(name, "zero_stage") == 0)
+            tell_reading(
+                arena, run,
+                arena_format(arena, "zero_stage: \"%.40s\" is read as %ld", text, (long)*value));
+        return true;
+    }
+    if (strcmp(name, "lora_rank") == 0) text = behind_rank(text);
     const size_t digits = strspn(text, "0123456789");
     const bool remark = digits > 0 && text[digits] == ' ';
     if (remark && !is_remark(name, text + digits)) return false;
@@ -249,12 +277,33 @@ static void read_recipe_of_precision(struct arena *arena, const char *cell,
                                   recipe, run->fp8_recipe));
 }
 
+/* Lightning's "bf16-true" and "pure bf16" say that weights are bf16, too. */
+static void read_weights_of_precision(struct arena *arena, const char *cell,
+                                      struct measured_run *run) {
+    static const char *const names[] = { "bf16-true", "bf16-pure", "pure-bf16", "full-bf16" };
+    const char *plain = measured_plain(arena, measured_cell(arena, cell));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(plain, names[i]) == 0)
+            run->notes =
+                arena_format(arena, "%s%spure bf16", run->notes, run->notes[0] != '\0' ? "; " : "");
+}
+
 /* "class-to-image" as a modality says that there is no text. */
 static void read_text_of_modality(struct arena *arena, const char *cell, struct measured_run *run) {
     static const char *const names[] = { "class-to-image", "c2i" };
     const char *plain = measured_plain(arena, measured_cell(arena, cell));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (run->text_len < 0 && strcmp(plain, names[i]) == 0) run->text_len = 0;
+}
+
+enum { MISTAKES_TOLD = 6 };
+/* "line 3, tp: expected ..., got x; pp: expected ..., got y". */
+static void add_mistake(struct arena *arena, struct measured_run *run, const char *mistake) {
+    const char *behind_line = mistake != NULL ? strstr(mistake, ", ") : NULL;
+    if (mistake == NULL || run->mistake_count++ >= MISTAKES_TOLD) return;
+    run->mistake = run->mistake == NULL || behind_line == NULL
+                       ? mistake
+                       : arena_format(arena, "%s; %s", run->mistake, behind_line + 2);
 }
 
 static const char *mistake_at(struct arena *arena, const struct csv *csv, int64_t row,
@@ -332,21 +381,24 @@ static void check_outcome(struct arena *arena, struct measured_run *run) {
     if (strcmp(run->outcome, "oom") != 0) return;
     if (run->iter_time_s == 0) run->iter_time_s = NAN;
     if (run->peak_mem_GiB == 0) run->peak_mem_GiB = NAN;
-    if (run->mistake == NULL && run->iter_time_s > 0)
-        run->mistake = arena_format(
-            arena,
-            "line %ld, outcome: \"oom\" beside an iter_time_s of %g: which of the two is it?",
-            (long)run->line, run->iter_time_s);
+    if (run->iter_time_s > 0)
+        add_mistake(
+            arena, run,
+            arena_format(
+                arena,
+                "line %ld, outcome: \"oom\" beside an iter_time_s of %g: which of the two is it?",
+                (long)run->line, run->iter_time_s));
 }
 
 /* A mean that is longer than what it is a part of. */
 static void check_lengths(struct arena *arena, struct measured_run *run) {
-    if (run->mistake == NULL && run->seq_len > 0 && run->sample_len > run->seq_len)
-        run->mistake =
+    if (run->seq_len > 0 && run->sample_len > run->seq_len)
+        add_mistake(
+            arena, run,
             arena_format(arena,
                          "line %ld, sample_len: %ld is longer than the sequence of %ld that it is "
                          "packed into",
-                         (long)run->line, (long)run->sample_len, (long)run->seq_len);
+                         (long)run->line, (long)run->sample_len, (long)run->seq_len));
 }
 
 /* "OOM" where a time or a size stands says the outcome, if its own column (before them in the
@@ -361,6 +413,45 @@ static bool read_as_outcome(struct arena *arena, const struct column *column, co
     tell_reading(arena, run,
                  arena_format(arena, "%s: \"%.40s\" is read as outcome oom", column->name, text));
     return true;
+}
+
+/* "850 ms", "12.4 s" and "~61.5 GB", which memory is counted in as GiB. */
+static bool read_with_unit(struct arena *arena, const struct column *column, const char *text,
+                           double *value, struct measured_run *run) {
+    static const struct {
+        size_t offset;
+        const char *unit;
+        double of;
+    } units[] = {
+        { AT(iter_time_s), "s", 1 },
+        { AT(iter_time_s), "sec", 1 },
+        { AT(iter_time_s), "seconds", 1 },
+        { AT(iter_time_s), "s/it", 1 },
+        { AT(iter_time_s), "s/step", 1 },
+        { AT(iter_time_s), "s/iter", 1 },
+        { AT(iter_time_s), "ms", 1e-3 },
+        { AT(iter_time_s), "min", 60 },
+        { AT(peak_mem_GiB), "GiB", 1 },
+        { AT(peak_mem_GiB), "GB", 1 },
+        { AT(peak_mem_GiB), "G", 1 },
+        { AT(peak_mem_GiB), "MiB", 1.0 / 1024 },
+        { AT(peak_mem_GiB), "MB", 1.0 / 1024 },
+        { AT(peak_mem_GiB), "", 1 },
+    };
+    const char *number = text + (text[0] == '~');
+    const size_t digits = strspn(number, "0123456789.,");
+    const char *unit = number + digits + strspn(number + digits, " ");
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (units[i].offset != column->offset || strcasecmp(unit, units[i].unit) != 0 ||
+            !parse_number(arena, arena_format(arena, "%.*s", (int)digits, number), value))
+            continue;
+        *value *= units[i].of;
+        tell_reading(
+            arena, run,
+            arena_format(arena, "%s: \"%.40s\" is read as %g", column->name, text, *value));
+        return true;
+    }
+    return false;
 }
 
 /* "128k" and "128 K tokens" are 131,072; other cells with a k stay what they are, a mistake. */
@@ -385,8 +476,9 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
     const char *mistake = NULL;
     if (column->type != COLUMN_LABEL) text = measured_cell(arena, text);
     int64_t meant;
+    const bool pythons = column->offset == AT(zero_stage) && strcmp(text, "None") == 0;
     if (column->type >= COLUMN_COUNT && strcasecmp(text, "none") == 0 &&
-        !measured_count_word(arena, column->name, text, &meant))
+        (pythons || !measured_count_word(arena, column->name, text, &meant)))
         text = "";
     switch (column->type) {
     case COLUMN_LABEL:
@@ -415,12 +507,20 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
         break;
     case COLUMN_NUMBER:
         *(double *)at = NAN;
-        if (text[0] != '\0' && !parse_number(arena, text, at) &&
-            !read_as_outcome(arena, column, text, run))
+        if (text[0] == '\0' || parse_number(arena, text, at) ||
+            read_as_outcome(arena, column, text, run) ||
+            read_with_unit(arena, column, text, at, run))
+            break;
+        if (column->offset != AT(peak_mem_GiB)) {
             mistake = number_mistake(arena, csv, row, place, column);
+            break;
+        }
+        tell_reading(
+            arena, run, /* the time is worth the row */
+            arena_format(arena, "peak_mem_GiB: \"%.40s\" is no number of GiB: not scored", text));
         break;
     }
-    if (run->mistake == NULL) run->mistake = mistake;
+    add_mistake(arena, run, mistake);
 }
 
 static void read_row(struct arena *arena, const struct csv *csv, int64_t row, const int64_t *places,
@@ -436,19 +536,21 @@ static void read_row(struct arena *arena, const struct csv *csv, int64_t row, co
     run->notes = said;
     if (run->row_id[0] == '\0') run->row_id = arena_format(arena, "line %ld", (long)run->line);
     for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
-        if (columns[i].offset == AT(precision))
+        if (columns[i].offset == AT(precision)) {
             read_recipe_of_precision(arena, csv_cell(csv, row, places[i]), run);
+            read_weights_of_precision(arena, csv_cell(csv, row, places[i]), run);
+        }
         if (columns[i].offset == AT(modality))
             read_text_of_modality(arena, csv_cell(csv, row, places[i]), run);
     }
     check_outcome(arena, run);
     check_lengths(arena, run);
-    for (int i = 0; i < COLUMN_COUNT_ALL && run->mistake == NULL; i++) {
+    for (int i = 0; i < COLUMN_COUNT_ALL; i++) {
         const void *at = (const char *)run + columns[i].offset;
         if (columns[i].type < COLUMN_COUNT)
-            run->mistake = text_mistake(arena, csv, row, places[i], run, &columns[i]);
+            add_mistake(arena, run, text_mistake(arena, csv, row, places[i], run, &columns[i]));
         else if (columns[i].type == COLUMN_NUMBER && is_far(&columns[i], *(const double *)at))
-            run->mistake = number_mistake(arena, csv, row, places[i], &columns[i]);
+            add_mistake(arena, run, number_mistake(arena, csv, row, places[i], &columns[i]));
     }
 }
 

@@ -18,10 +18,9 @@ struct measured_run {
         *schedule, *precision, *fp8_recipe, *exp_avg_dtype, *exp_avg_sq_dtype, *main_grads_dtype,
         *reduce_dtype, *gradient_sync, *adamw_kernels, *recompute, *attention, *deterministic,
         *overlap, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
-        *lora_targets, *seq_len_text; /* "" when empty */
+        *lora_targets, *seq_len_text, *zero_stage_text; /* "" when empty */
     const char *notes, *notes_cell; /* without what they call not stated; as they are written */
-    const char
-        *mistake; /* the first value that no run can have, with line and column; NULL: none */
+    const char *mistake; /* values that no run can have, with line and columns; NULL: none */
     const char *
         *readings; /* cells that were read as a word of the format: "precision: "bfloat16" is
                             * read as bf16"; NULL at the end */
@@ -32,6 +31,9 @@ struct measured_run {
         pp, vpp, ep, dp, zero_stage, zero_group, dropout, images_per_sample, image_merge,
         iter_time_derived, lora_rank, precision_aware_optimizer, text_len, double_stream_blocks,
         offload_blocks;
+    const char *position; /* no cell: "rotary", "learned", "none", as the public model of its name
+                                  * has them; NULL: not known */
+    int64_t mistake_count;
     bool branch_norm, logit_cap; /* no cells: as the public models of its name have them */
     double head_share, nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };

@@ -7,15 +7,30 @@
  */
 #include <string.h>
 #include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_words.h"
 
 /* A modality that no cell states is that of the others: the first that tells of images, if any. */
 static void choose_modality(struct measured_row *row) {
     struct measured_run *r = &row->run;
-    if (r->modality[0] != '\0') return;
+    const bool empty = r->modality[0] == '\0';
+    if ((empty || strcmp(r->modality, "text") == 0) && measured_model_is_encoder(r->model)) {
+        r->modality = "encoder";
+        measured_row_note(row, "modality: encoder, as the name of its model says");
+        return;
+    }
+    if (!empty) return;
     row->images_in = r->images_per_sample > 0              ? "images_per_sample"
                      : r->image_wh[0] != '\0'              ? "image_wh"
                      : measured_holds(r->frozen, "vision") ? "frozen"
                                                            : NULL;
+    if (r->vision_model[0] == '\0' && row->images_in == NULL &&
+        measured_model_sees(row->context->arena, r->model) &&
+        !measured_text_says(r->model, "text")) {
+        row->images_in = "model";
+        r->modality = "vision+text";
+        measured_row_note(row, "modality: vision+text, as the name of its model says");
+        return;
+    }
     const bool encoder = r->vision_model[0] != '\0';
     r->modality = encoder || row->images_in != NULL ? "vision+text" : "text";
     if (encoder || row->images_in == NULL)

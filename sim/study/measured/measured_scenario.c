@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "costmodel/generation.h"
 #include "costmodel/step_band.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
@@ -28,6 +29,7 @@ static const char *const skip_names[VALIDATION_SKIP_COUNT] = {
     [SKIP_RECOMPUTE] = "this kind of recomputation is not simulated",
     [SKIP_LAYOUT] = "the layout does not add up",
     [SKIP_BATCH] = "the batch does not add up",
+    [SKIP_SCHEDULE] = "this pipeline schedule is not simulated",
     [SKIP_ADAPTER] = "adapters beside quantised weights (QLoRA) are not simulated",
     [SKIP_VALUE] = "a value that cannot be",
     [SKIP_VISION] = "the vision encoder is not known",
@@ -127,11 +129,16 @@ static enum validation_skip choose_hardware(struct measured_row *row) {
     if (row->run.hardware[0] != '\0' && strcmp(usual, wanted) != 0)
         measured_row_note(row, "hardware %s is the profile %s%s", wanted, usual,
                           measured_other_memory(row->context->arena, wanted, usual));
+    const char *machines = measured_machines_part(row, usual);
+    if (machines != usual)
+        measured_row_note(row, "hardware: %s, as the machine that the row names has", machines);
+    usual = machines;
     row->out->gpu = row->out->hardware = measured_machine(row->context, usual, row->run.source);
     if (row->out->hardware != usual)
         measured_row_note(row, "hardware: %s, the machine of %s", row->out->hardware,
                           row->run.source);
     join_by_bridges(row);
+    measured_count_cards(row);
     return SKIP_NOTHING;
 }
 
@@ -177,6 +184,13 @@ static bool heads_add_up(struct measured_row *row) {
     return row->out->skip_detail == NULL;
 }
 
+static const char *without_brackets(struct arena *arena, const char *text) {
+    char *out = arena_text(arena, text);
+    for (char *c = out; *c != '\0'; c++)
+        if (strchr("()[],;", *c) != NULL) *c = ' ';
+    return out;
+}
+
 /* What the row's own words rule out, before anything is filled in. */
 static enum validation_skip check_words(struct measured_row *row) {
     const struct measured_run *r = &row->run;
@@ -195,12 +209,17 @@ static enum validation_skip check_words(struct measured_row *row) {
     const char *quantised = measured_quantised_lora(r);
     if (quantised != NULL)
         return measured_skip_text(row, SKIP_ADAPTER, quantised,
-                                  strcmp(quantised, "model") == 0 ? r->model : r->notes_cell);
+                                  strcmp(quantised, "model") == 0   ? r->model
+                                  : strcmp(quantised, "stack") == 0 ? r->stack
+                                                                    : r->notes_cell);
     if (measured_says_offload(r->stack))
         return measured_skip_text(row, SKIP_OFFLOAD, "stack", r->stack);
+    const char *stage = arena_format(arena, "ZeRO %s", r->zero_stage_text);
+    if (measured_says_offload(without_brackets(arena, stage)))
+        return measured_skip_text(row, SKIP_OFFLOAD, "zero_stage", r->zero_stage_text);
     if (measured_says_offload(r->notes))
         return measured_skip_text(row, SKIP_OFFLOAD, "notes", r->notes_cell);
-    if (measured_model_is_hybrid(arena, r->model))
+    if (measured_model_is_hybrid(arena, r->model) || measured_model_has_two_stacks(arena, r->model))
         return measured_skip_text(row, SKIP_ARCHITECTURE, "model", r->model);
     if (measured_text_says(r->notes, "Mamba") || measured_holds(r->notes, "NOT a pure transformer"))
         return measured_skip_text(row, SKIP_ARCHITECTURE, "notes", r->notes_cell);
@@ -220,18 +239,32 @@ static enum validation_skip check_words(struct measured_row *row) {
         return measured_skip_text(row, doubt.skip, doubt.column, doubt.cell);
     static const char *const feed_forwards[] = { "gelu",  "gelu-new", "quick-gelu",
                                                  "relu2", "swiglu",   NULL };
-    if (!measured_is_one_of(row, "ffn", r->ffn, feed_forwards)) return SKIP_FEED_FORWARD;
-    if (!measured_is_one_of(row, "precision", r->precision, precision_names)) return SKIP_PRECISION;
     static const char *const kernels[] = { "flash", "flash-1", "flash-2", "flash-3",
                                            "cudnn", "masked",  "naive",   NULL };
-    if (!measured_is_one_of(row, "attention", r->attention, kernels)) return SKIP_ATTENTION;
+    static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
+    const struct {
+        const char *column, *text;
+        const char *const *words;
+        enum validation_skip skip;
+    } cells[] = { { "ffn", r->ffn, feed_forwards, SKIP_FEED_FORWARD },
+                  { "precision", r->precision, precision_names, SKIP_PRECISION },
+                  { "attention", r->attention, kernels, SKIP_ATTENTION },
+                  { "schedule", r->pp > 1 ? r->schedule : "", schedules, SKIP_SCHEDULE } };
+    enum validation_skip first = SKIP_NOTHING;
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        const char *before = row->out->skip_detail;
+        if (measured_is_one_of(row, cells[i].column, cells[i].text, cells[i].words)) continue;
+        if (first == SKIP_NOTHING)
+            first = cells[i].skip;
+        else
+            row->out->skip_detail =
+                arena_format(arena, "%s; %s", before, strstr(row->out->skip_detail, ", ") + 2);
+    }
+    if (first != SKIP_NOTHING) return first;
     static const char *const heads[] = { "tokens", "none", NULL };
     note_unknown(row, "head", r->head, heads, "taken as tokens");
     static const char *const norms[] = { "layer", "rms", NULL };
     note_unknown(row, "norm", r->norm, norms, "that of ffn is taken");
-    static const char *const schedules[] = { "1f1b", "interleaved", "gpipe", NULL };
-    if (r->pp > 1 && !measured_is_one_of(row, "schedule", r->schedule, schedules))
-        return SKIP_LAYOUT;
     static const char *const readings[] = { "allocated", "reserved", "device", NULL };
     note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "peak_mem_GiB is not scored");
     return SKIP_NOTHING;
@@ -301,6 +334,14 @@ static enum validation_skip check(struct measured_row *row) {
     measured_choose_stack(row);
     const enum validation_skip no_hardware = choose_hardware(row);
     if (no_hardware != SKIP_NOTHING) return no_hardware;
+    const enum gpu_generation generation = gpu_generation_of(row->out->gpu);
+    if (strcmp(r->precision, "fp8") == 0 && strcmp(r->fp8_recipe, "mxfp8") == 0 &&
+        generation != GENERATION_BLACKWELL && generation != GENERATION_UNKNOWN)
+        return measured_skip_at(row, SKIP_PRECISION, "fp8_recipe",
+                                arena_format(row->context->arena,
+                                             "mxfp8 needs the tensor cores of Blackwell, %s has "
+                                             "none",
+                                             row->out->gpu));
     const char *empty = measured_shape_complete(row->context, r, row->out->notes, &row->note_count);
     if (empty != NULL)
         return strcmp(empty, "seq_len") == 0

@@ -30,6 +30,7 @@ enum validation_skip {
     SKIP_RECOMPUTE,
     SKIP_LAYOUT,
     SKIP_BATCH,
+    SKIP_SCHEDULE,
     SKIP_ADAPTER,
     SKIP_VALUE, /* a number that no run can have */
     SKIP_VISION,

@@ -37,6 +37,9 @@ static const char *plain_name(struct arena *arena, const char *name) {
     for (const char *c = name; *c != '\0'; c++) {
         const bool point = *c == '.' && n > 0 && isdigit((unsigned char)out[n - 1]) &&
                            isdigit((unsigned char)c[1]);
+        const bool version = tolower((unsigned char)*c) == 'v' && isdigit((unsigned char)c[1]) &&
+                             c > name && !isalnum((unsigned char)c[-1]);
+        if (version) continue; /* "llava-v1.5-7b" is llava-1.5-7b */
         if (point || isalnum((unsigned char)*c)) out[n++] = (char)tolower((unsigned char)*c);
     }
     out[n] = '\0';
@@ -50,19 +53,43 @@ static void fill(int64_t *cell, int64_t value) {
 /* The shape of a public model, as far as the row needs it. */
 struct shape {
     const char *name, *ffn;
+    const char *norm,
+        *position; /* "layer", "rms"; "rotary", "learned", "alibi", "none"; "": not said */
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim;
     int64_t vocab, text_len;      /* -1: a list without it */
     int64_t tied;                 /* whether embedding and head share a table; -1: not said */
     int64_t double_stream_blocks; /* -1: text by cross attention */
 };
 
+/* Where plain `at` begins in `model`, which plain `whole` is of: behind a letter or not. */
+static bool stands_behind_letter(const char *model, const char *whole, const char *at) {
+    size_t n = (size_t)(at - whole);
+    const char *c = model;
+    for (; *c != '\0'; c++) {
+        const bool kept = tolower((unsigned char)*c) == *whole;
+        if (!kept) continue;
+        if (n-- == 0) break;
+        whole++;
+    }
+    return c > model && isalpha((unsigned char)c[-1]);
+}
+
+/* "lm-7b" is not in "StableLM-7B" nor "olmo" in "Molmo"; "llama-7b" is in "OpenLLaMA-7B". */
+static bool holds_name(const char *model, const char *wanted, const char *plain) {
+    enum { LONG_FAMILY = 5 };
+    const size_t letters = strspn(plain, "abcdefghijklmnopqrstuvwxyz");
+    for (const char *at = strstr(wanted, plain); at != NULL; at = strstr(at + 1, plain))
+        if (letters >= LONG_FAMILY || !stands_behind_letter(model, wanted, at)) return true;
+    return false;
+}
+
 /* Of the models whose name the row's model holds: the longest name, of equal ones the first. */
-static void keep_longer(struct arena *arena, const char *wanted, const char *name,
+static void keep_longer(struct arena *arena, const char *model, const char *name,
                         const char **best) {
     const char *plain = plain_name(arena, name);
     const size_t length = strlen(plain),
                  so_far = *best != NULL ? strlen(plain_name(arena, *best)) : 0;
-    if (strstr(wanted, plain) == NULL || length < so_far ||
+    if (!holds_name(model, plain_name(arena, model), plain) || length < so_far ||
         (length == so_far && strcmp(name, *best) > 0))
         return;
     *best = name;
@@ -74,18 +101,40 @@ static bool read_shipped(const struct measured_context *context, const char *nam
     const struct model *model = model_load(context->arena, context->directory, name, &ignored);
     if (model == NULL || model->modules[MODULE_LANGUAGE].layer_count == 0) return false;
     const struct module *m = &model->modules[MODULE_LANGUAGE];
-    *shape = (struct shape){ name,        ffn_kind_name(m->ffn), m->layer_count,
-                             m->hidden,   m->ffn_hidden,         m->heads,
-                             m->kv_heads, m->head_dim,           m->vocabulary,
-                             -1,          m->tied_embeddings,    -1 };
+    static const char *const positions[] = {
+        [POSITION_NONE] = "none", [POSITION_ROTARY] = "rotary", [POSITION_LEARNED] = "learned"
+    };
+    *shape = (struct shape){ .name = name,
+                             .ffn = ffn_kind_name(m->ffn),
+                             .norm = m->norm == NORM_RMS ? "rms" : "layer",
+                             .position = positions[m->position],
+                             .layers = m->layer_count,
+                             .hidden = m->hidden,
+                             .ffn_hidden = m->ffn_hidden,
+                             .heads = m->heads,
+                             .kv_heads = m->kv_heads,
+                             .head_dim = m->head_dim,
+                             .vocab = m->vocabulary,
+                             .text_len = -1,
+                             .tied = m->tied_embeddings,
+                             .double_stream_blocks = -1 };
     return true;
+}
+
+/* "" where the list has no such column. */
+static const char *text_of(const struct csv *csv, int64_t row, const char *name) {
+    const int64_t column = csv_column(csv, name);
+    return column >= 0 ? csv_cell(csv, row, column) : "";
 }
 
 static bool read_listed(const struct csv *csv, const char *name, struct shape *shape) {
     struct error ignored = { 0 };
     for (int64_t row = 0; row < csv->row_count; row++) {
         if (strcmp(csv_cell(csv, row, csv_column(csv, "name")), name) != 0) continue;
-        *shape = (struct shape){ .name = name, .ffn = csv_cell(csv, row, csv_column(csv, "ffn")) };
+        *shape = (struct shape){ .name = name,
+                                 .ffn = csv_cell(csv, row, csv_column(csv, "ffn")),
+                                 .norm = text_of(csv, row, "norm"),
+                                 .position = text_of(csv, row, "position") };
         const struct {
             const char *column;
             int64_t *value;
@@ -113,12 +162,12 @@ static bool read_listed(const struct csv *csv, const char *name, struct shape *s
 static const char *shipped_model(const struct measured_context *context,
                                  const struct measured_run *run) {
     struct arena *arena = context->arena;
-    const char *wanted = plain_name(arena, run->model), *best = NULL;
+    const char *best = NULL;
     int64_t count;
     const char **files =
         folder_names(arena, arena_format(arena, "%s/models", context->directory), ".json", &count);
     for (int64_t i = 0; i < count; i++)
-        keep_longer(arena, wanted, files[i], &best);
+        keep_longer(arena, run->model, files[i], &best);
     return best;
 }
 
@@ -149,13 +198,12 @@ static bool public_shape(const struct measured_context *context, const struct me
     const bool diffusion = measured_is_diffusion(run);
     struct arena *arena = context->arena;
     struct error ignored = { 0 };
-    const char *wanted = plain_name(arena, run->model);
     const char *shipped = diffusion ? NULL : shipped_model(context, run), *longest = shipped;
     const char *path = arena_format(arena, "%s/models/%s", context->directory,
                                     diffusion ? "diffusion_shapes.csv" : "public_shapes.csv");
     const struct csv *csv = access(path, R_OK) == 0 ? csv_load(arena, path, &ignored) : NULL;
     for (int64_t row = 0; csv != NULL && row < csv->row_count; row++)
-        keep_longer(arena, wanted, csv_cell(csv, row, csv_column(csv, "name")), &longest);
+        keep_longer(arena, run->model, csv_cell(csv, row, csv_column(csv, "name")), &longest);
     if (longest == NULL) return false;
     return longest == shipped ? read_shipped(context, shipped, shape)
                               : read_listed(csv, longest, shape);
@@ -244,7 +292,9 @@ static int64_t layers_of_size(const struct measured_run *run) {
 static const struct measured_run *sibling_of(const struct measured_context *context,
                                              const struct measured_run *run) {
     const struct measured_run *found = NULL;
-    for (int64_t i = 0; context->runs != NULL && i < context->runs->count; i++) {
+    const int64_t count =
+        context->runs != NULL && run->source[0] != '\0' ? context->runs->count : 0;
+    for (int64_t i = 0; i < count; i++) {
         const struct measured_run *other = &context->runs->rows[i];
         if (strcmp(other->row_id, run->row_id) == 0) break;
         if (strcmp(other->source, run->source) == 0 && other->hidden == run->hidden &&
@@ -265,10 +315,23 @@ static int64_t heads_of_width(const struct measured_run *run) {
     return best;
 }
 
+/* "gemma-2-9b" of "google/gemma-2-9b". */
+static const char *without_owner(const char *model) {
+    const char *slash = strrchr(model, '/');
+    return slash != NULL ? slash + 1 : model;
+}
+
+/* Whose feed-forward networks have no gate. */
 static bool begins_with_gpt(const struct measured_context *context, const char *model) {
-    static const char *const families[] = { "gpt",   "opt1", "opt2",     "opt3",  "opt6",
-                                            "bloom", "mpt",  "megatron", "turing" };
-    const char *name = plain_name(context->arena, model);
+    static const char *const families[] = {
+        "gpt",         "opt1",       "opt2",      "opt3",      "opt6",
+        "bloom",       "mpt",        "megatron",  "turing",    "falcon7b",
+        "falcon40b",   "falcon180b", "falconrw",  "starcoder", "santacoder",
+        "phi1",        "phi2",       "cerebras",  "dolly",     "redpajamaincite",
+        "pythia",      "codegen",    "galactica", "nanogpt",   "mosaicgpt",
+        "buildnanogpt"
+    };
+    const char *name = plain_name(context->arena, without_owner(model));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strncmp(name, families[i], strlen(families[i])) == 0) return true;
     return false;
@@ -289,8 +352,7 @@ static const struct family *family_of(const struct measured_context *context, co
         { "flux1", "head", false, false },      { "hunyuanvideo", "head", false, false },
         { "qwenimage", "head", false, false },
     };
-    const char *slash = strrchr(model, '/'); /* "google/gemma-2-9b" */
-    const char *name = plain_name(context->arena, slash != NULL ? slash + 1 : model);
+    const char *name = plain_name(context->arena, without_owner(model));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strncmp(name, families[i].begins, strlen(families[i].begins)) == 0 &&
             name[strlen(families[i].begins)] != 'b' && /* "Gemma 2B" is of the first */
@@ -301,6 +363,30 @@ static const struct family *family_of(const struct measured_context *context, co
 
 static void note(const char **notes, int64_t *count, const char *text) {
     if (*count < MEASURED_NOTE_LIMIT) notes[(*count)++] = text;
+}
+
+/* Norms and positions of the public model that the row's name and shape are of, where they are not
+ * those that its activation is usual with. */
+static void complete_by_model(const struct measured_context *context, struct measured_run *run,
+                              const char **notes, int64_t *count) {
+    struct shape shape;
+    if (measured_is_diffusion(run) || strcmp(run->modality, "encoder") == 0 ||
+        !public_shape(context, run, &shape) || run->hidden != shape.hidden ||
+        run->layers != shape.layers || strcmp(run->ffn, shape.ffn) != 0)
+        return;
+    const bool ungated = strncmp(run->ffn, "gelu", 4) == 0;
+    const char *norm = ungated ? "layer" : "rms", *position = ungated ? "learned" : "rotary";
+    if (run->norm[0] == '\0' && shape.norm[0] != '\0' && strcmp(shape.norm, norm) != 0) {
+        run->norm = shape.norm;
+        note(notes, count, arena_format(context->arena, "norm: %s, as %s", shape.norm, shape.name));
+    }
+    if (shape.position[0] == '\0' || strcmp(shape.position, position) == 0) return;
+    const bool biased = strcmp(shape.position, "alibi") == 0;
+    run->position = biased ? "none" : shape.position;
+    note(notes, count,
+         biased ? arena_format(context->arena,
+                               "positions: ALiBi's, whose time is not counted, as %s", shape.name)
+                : arena_format(context->arena, "positions: %s, as %s", shape.position, shape.name));
 }
 
 static void complete_by_family(const struct measured_context *context, struct measured_run *run,
@@ -368,7 +454,7 @@ const char *measured_shape_complete(const struct measured_context *context,
                         : "vocabulary of 51,200, GPT-2's with padding");
     }
     if (run->layers < 1) {
-        run->layers = layers_of_size(run);
+        run->layers = otherwise == NULL ? layers_of_size(run) : -1; /* no model of that name */
         if (run->layers < 1) return "layers";
         note(
             notes, note_count,
@@ -383,6 +469,7 @@ const char *measured_shape_complete(const struct measured_context *context,
                  ? arena_format(arena, "%ld heads, as %s", (long)run->heads, sibling->row_id)
                  : arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
     }
+    complete_by_model(context, run, notes, note_count);
     complete_by_family(context, run, notes, note_count);
     if (run->seq_len < 1 && run->sample_len > 0 && strcmp(run->modality, "encoder") == 0) {
         run->seq_len = run->sample_len; /* images of one size are nothing packed */

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include "costmodel/generation.h"
 #include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
 
 static const struct stack *stack_named(const struct stack_list *list, const char *name) {
@@ -153,6 +154,28 @@ static const char *name_with_kernels(const struct measured_row *row, const char 
     const char *name = arena_format(row->context->arena, "%s-%s", plain, kind);
     const struct stack *other = stack_find(list, name, is_divided(r), &exact);
     return other != NULL && has_kernels(other, kind) ? name : plain;
+}
+
+/* A framework whose kernels may be compiled or not, and a row that does not say which. */
+static void note_compiled(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    const struct stack *stack = row->out->stack;
+    bool exact;
+    if (r->stack[0] == '\0' || stack_named(&row->context->stacks, r->stack) != NULL ||
+        !measured_holds(stack->description, "compile") ||
+        measured_says_kernels(r->stack) != KERNELS_UNSAID ||
+        measured_says_kernels(r->notes) != KERNELS_UNSAID || has_kernels(stack, eager))
+        return;
+    const char *name = arena_format(row->context->arena, "%s-%s", r->stack, eager);
+    const struct stack *other = stack_find(&row->context->stacks, name, is_divided(r), &exact);
+    if (other == NULL || other == stack || !has_kernels(other, eager) ||
+        strcmp(other->backend, stack->backend) != 0)
+        return;
+    measured_row_note(
+        row,
+        "stack: compiled kernels, though nothing says so; eager ones, some 10 to 25 %% slower, "
+        "are those of %s",
+        other->name);
 }
 
 /* Of the stack that was chosen, on so many GPUs. */
@@ -350,6 +373,7 @@ static void find_stack(struct measured_row *row) {
     if (measured_year_is_of_fp16(r))
         measured_row_note(row, "stack: of 2022, as Megatron-LM in fp16 without a year");
     if (row->out->known_stack) refine(row);
+    note_compiled(row);
 }
 
 /* Kernels have no stack; what the row leaves blank has to be that of one. */

@@ -1,6 +1,8 @@
 /* measured_words.c - one table row per word of the format: its column and its spellings. */
 #include "sim/study/measured/measured_words.h"
 
+#include "sim/study/measured/measured_said.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +31,8 @@ static const struct word {
     { "norm", "rms", "rmsnorm rms-norm" },
     { "precision", "bf16",
       "bfloat16 bf16-mixed amp-bf16 bf16-amp mixed-bf16 torch.bfloat16 bf16-autocast "
-      "autocast-bf16 bf16-mixed-precision mixed-precision-bf16" },
+      "autocast-bf16 bf16-mixed-precision mixed-precision-bf16 bf-16 bf16-true bf16-pure pure-bf16 "
+      "full-bf16 bf16/fp32" },
     { "precision", "fp16",
       "float16 half fp16-mixed amp-fp16 fp16-amp mixed-fp16 torch.float16 fp16-autocast "
       "autocast-fp16 fp16-mixed-precision mixed-precision-fp16 16-mixed" },
@@ -37,18 +40,20 @@ static const struct word {
       "float8 mxfp8 fp8-mx fp8-cs fp8-ds fp8-sc fp8-e4m3 fp8-hybrid fp8-delayed fp8-tensorwise "
       "fp8-rowwise fp8-blockwise float8-tensorwise float8-rowwise float8-blockwise fp8-current "
       "delayed-fp8 tensorwise-fp8 rowwise-fp8 blockwise-fp8 tensorwise-float8 rowwise-float8 "
-      "amp-fp8" },
+      "fp8-current-scaling fp8-delayed-scaling fp8-per-tensor fp8-subchannel amp-fp8" },
     { "precision", "fp4", "nvfp4 mxfp4 float4 fp4-nv" },
     { "precision", "fp32", "float32 torch.float32" },
     { "precision", "tf32", "tensorfloat32 tensor-float-32 fp32-tf32 tf32-fp32 float32-tf32" },
-    { "fp8_recipe", "delayed", "delayed-scaling ds fp8-ds fp8-delayed delayed-fp8" },
+    { "fp8_recipe", "delayed",
+      "delayed-scaling ds fp8-ds fp8-delayed delayed-fp8 fp8-delayed-scaling" },
     { "fp8_recipe", "tensorwise",
       "current current-scaling cs fp8-cs fp8-current fp8-tensorwise float8-tensorwise per-tensor "
-      "tensor-wise tensorwise-fp8 tensorwise-float8" },
+      "tensor-wise tensorwise-fp8 tensorwise-float8 fp8-current-scaling fp8-per-tensor" },
     { "fp8_recipe", "rowwise",
       "row-wise per-row fp8-rowwise float8-rowwise rowwise-fp8 rowwise-float8" },
     { "fp8_recipe", "blockwise",
-      "block-wise fp8-blockwise float8-blockwise blockwise-fp8 sc fp8-sc" },
+      "block-wise fp8-blockwise float8-blockwise blockwise-fp8 sc fp8-sc subchannel "
+      "fp8-subchannel" },
     { "fp8_recipe", "mxfp8", "mx fp8-mx" },
     { "exp_avg_dtype", "fp32", "float32 float torch.float32" },
     { "exp_avg_dtype", "bf16", "bfloat16 torch.bfloat16" },
@@ -69,19 +74,22 @@ static const struct word {
     { "adamw_kernels", "foreach", "for-each multi-tensor adamw-torch" },
     { "recompute", "none", "no off false 0 disabled" },
     { "recompute", "full",
-      "yes on true 1 enabled all uniform full-recompute full-checkpointing full-block "
-      "activation-checkpointing gradient-checkpointing checkpointing" },
+      "yes on true 1 enabled all uniform uniform-1 full-recompute full-checkpointing full-block "
+      "activation-checkpointing gradient-checkpointing checkpointing grad-ckpt ac remat "
+      "gradient-checkpointing=true" },
     { "recompute", "selective",
       "core-attn core-attention selective-attention selective-core-attn selective-core-attention "
       "selective-ac ac-selective sac selective-recompute selective-checkpointing "
-      "selective-activation-checkpointing" },
+      "selective-activation-checkpointing selective-op op-selective" },
     { "attention", "flash",
       "flash-attention flash-attn flashattention flashattn fa fused fused-attention fused-attn "
       "sdpa "
-      "triton xformers memory-efficient mem-efficient flex flex-attention" },
+      "triton xformers memory-efficient mem-efficient flex flex-attention flexattention sdpa-flash "
+      "flash-sdpa pytorch-sdpa torch-sdpa scaled-dot-product-attention xformers-memory-efficient "
+      "memory-efficient-attention auto default" },
     { "attention", "cudnn",
-      "te transformer-engine te-fused cudnn-attention cudnn-fused cudnn-sdpa sdpa-cudnn "
-      "nvte-fused-attn" },
+      "te transformer-engine transformerengine te-fused cudnn-attention cudnn-fused cudnn-sdpa "
+      "sdpa-cudnn cudnn-flash cudnn-flash-te te-dotproductattention nvte-fused-attn" },
     { "attention", "flash-1",
       "flash1 fa1 fa-1 flash-attention-1 flash-attn-1 flashattention-1 flashattention1 flash-attn1 "
       "flash-attention1" },
@@ -94,7 +102,8 @@ static const struct word {
     { "attention", "masked", "sdpa-mask sdpa-with-mask masked-sdpa attn-mask" },
     { "attention", "naive", "eager unfused non-flash math vanilla standard torch" },
     { "schedule", "1f1b", "one-f-one-b pipedream-flush non-interleaved 1f1b-non-interleaved" },
-    { "schedule", "interleaved", "interleaved-1f1b 1f1b-interleaved virtual-pipeline" },
+    { "schedule", "interleaved",
+      "interleaved-1f1b 1f1b-interleaved interleaved1f1b virtual-pipeline vpp" },
     { "schedule", "gpipe", "afab fill-drain all-forward-all-backward" },
     { "outcome", "ok", "success succeeded completed done ran fits" },
     { "outcome", "oom", "out-of-memory cuda-oom cuda-out-of-memory" },
@@ -113,9 +122,11 @@ static const struct word {
     { "frozen", "connector", "projector projection mm-projector adapter aligner merger" },
     { "frozen", "language", "llm lm language-model decoder" },
     { "frozen", "none", "no nothing" },
-    { "overlap", "gradients", "gradient grads grad gradient-reduce grad-reduce" },
-    { "overlap", "parameters", "parameter params param parameter-gather param-gather" },
-    { "overlap", "tensor", "tp tp-comm tensor-parallel" },
+    { "overlap", "gradients",
+      "gradient grads grad gradient-reduce grad-reduce overlap-grad-reduce" },
+    { "overlap", "parameters",
+      "parameter params param parameter-gather param-gather overlap-param-gather" },
+    { "overlap", "tensor", "tp tp-comm tp-comm-overlap tensor-parallel" },
     { "overlap", "none", "no nothing" },
 };
 enum { WORD_COUNT = sizeof words / sizeof words[0] };
@@ -133,10 +144,13 @@ static const struct count_word {
     { "text_len", "no none false class-conditional", 0 },
     { "iter_time_derived", "no false", 0 },
     { "iter_time_derived", "yes true", 1 },
-    { "zero_stage", "ddp no-shard", 0 },
-    { "zero_stage", "zero1 zero-1 distributed-optimizer", 1 },
-    { "zero_stage", "zero2 zero-2 shard-grad-op", 2 },
-    { "zero_stage", "zero3 zero-3 full-shard fsdp fsdp2 fsdp-full-shard fsdp2-full-shard", 3 },
+    { "zero_stage", "ddp no-shard none no", 0 },
+    { "zero_stage", "zero1 zero-1 stage1 stage-1 distributed-optimizer", 1 },
+    { "zero_stage", "zero2 zero-2 stage2 stage-2 shard-grad-op", 2 },
+    { "zero_stage",
+      "zero3 zero-3 stage3 stage-3 full-shard fsdp fsdp1 fsdp2 fsdp-full-shard fsdp2-full-shard "
+      "hybrid-shard hsdp",
+      3 },
 };
 enum { COUNT_WORD_COUNT = sizeof count_words / sizeof count_words[0] };
 
@@ -245,7 +259,7 @@ bool measured_column_of_video(const char *name) {
     return false;
 }
 
-/* "layers=5", "5 layers" and "layers:5" are one. */
+/* "layers=5", "5 layers", "5 of 32 layers" and "layers:5" are one. */
 static const char *layers_word(struct arena *arena, const char *plain) {
     char *end;
     long count = 0;
@@ -256,6 +270,7 @@ static const char *layers_word(struct arena *arena, const char *plain) {
     }
     if (!isdigit((unsigned char)plain[0])) return NULL;
     count = strtol(plain, &end, 10);
+    if (strncmp(end, "-of-", 4) == 0) end += 4 + strspn(end + 4, "0123456789"); /* "8 of 32" */
     return strcmp(end, "-layers") == 0 ? arena_format(arena, "layers:%ld", count) : NULL;
 }
 
@@ -267,6 +282,27 @@ static const char *word_of(struct arena *arena, const char *column, const char *
     return strcmp(column, "recompute") == 0 ? layers_word(arena, plain) : NULL;
 }
 
+/* What a cell says in words that notes have ("flash-attn 2.3", "full AC", "FP32 (TF32 on)"); NULL:
+ * nothing. */
+static const char *word_said(const char *column, const char *cell) {
+    const char *said = strcmp(column, "attention") == 0   ? measured_says_attention(cell)
+                       : strcmp(column, "recompute") == 0 ? measured_says_recompute(cell)
+                                                          : "";
+    return said[0] != '\0' ? said : NULL;
+}
+
+/* "full (8 layers)" is 8 layers, "FP32 (TF32 on)" tf32. */
+static const char *narrowed(struct arena *arena, const char *column, const char *word,
+                            const char *brackets) {
+    if (word == NULL) return NULL;
+    const char *inside = arena_format(arena, "%.*s", (int)strcspn(brackets + 1, ")"), brackets + 1);
+    if (strcmp(column, "precision") == 0 && strcmp(word, "fp32") == 0 && measured_says_tf32(inside))
+        return "tf32";
+    if (strcmp(column, "recompute") != 0 || strcmp(word, "full") != 0) return word;
+    const char *layers = layers_word(arena, measured_plain(arena, measured_cell(arena, inside)));
+    return layers != NULL ? layers : word;
+}
+
 /* "fp8 (rowwise)" is one spelling with its brackets; else what stands in them is a remark:
  * "selective (core_attn)" is selective. */
 const char *measured_word(struct arena *arena, const char *column, const char *cell) {
@@ -275,22 +311,30 @@ const char *measured_word(struct arena *arena, const char *column, const char *c
         if (*c == '(' || *c == ')') *c = ' ';
     const char *word = word_of(arena, column, measured_plain(arena, measured_cell(arena, open)));
     const size_t before = strcspn(cell, "(");
-    if (word != NULL || cell[before] == '\0' || before == 0) return word;
-    const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)before, cell));
-    return word_of(arena, column, measured_plain(arena, text));
+    if (word == NULL && cell[before] != '\0' && before > 0) {
+        const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)before, cell));
+        word = narrowed(arena, column, word_of(arena, column, measured_plain(arena, text)),
+                        cell + before);
+    }
+    return word != NULL ? word : word_said(column, cell);
 }
 
 const char *measured_word_list(struct arena *arena, const char *column, const char *cell) {
     const char *list = "";
     bool none = false;
-    for (const char *part = cell; *part != '\0';) {
-        const size_t length = strcspn(part, ";,+/|");
+    if (strcmp(column, "overlap") == 0 && strcasecmp(cell, "all") == 0)
+        return "gradients;parameters;tensor";
+    for (const char *part = cell + strspn(cell, "- "); *part != '\0';) {
+        const char *option = strstr(part, " --"); /* as on a command line */
+        size_t length = strcspn(part, ";,+/|");
+        if (option != NULL && (size_t)(option - part) < length) length = (size_t)(option - part);
         const char *text = measured_cell(arena, arena_format(arena, "%.*s", (int)length, part));
         const char *word = measured_word(arena, column, text);
         if (word == NULL || none || (list[0] != '\0' && strcmp(word, "none") == 0)) return NULL;
         none = strcmp(word, "none") == 0;
         list = arena_format(arena, "%s%s%s", list, list[0] != '\0' ? ";" : "", word);
         part += length + (part[length] != '\0');
+        part += strspn(part, "- ");
     }
     return list;
 }
@@ -379,6 +423,8 @@ int64_t measured_zero_stage(const char *stack) {
     for (const char *at = stack; *at != '\0'; at++) {
         if (at > stack && isalnum((unsigned char)at[-1])) continue;
         if (strncasecmp(at, "ddp", 3) == 0 && !isalnum((unsigned char)at[3])) return 0;
+        if (strncasecmp(at, "gemini", 6) == 0 && !isalnum((unsigned char)at[6]))
+            return 3; /* ColossalAI's, which shards parameters too */
         if (strncasecmp(at, "zero", 4) != 0) continue;
         const char *end = at + 4 + strspn(at + 4, marks);
         if (strncasecmp(end, "stage", 5) == 0) end += 5 + strspn(end + 5, marks);

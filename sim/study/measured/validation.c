@@ -194,9 +194,14 @@ static bool check_shared_row(const struct measured_runs *a, const struct measure
                              struct error *err) {
     for (int64_t i = 0; i < a->count; i++)
         for (int64_t k = 0; k < b->count; k++)
-            if (strcmp(a->rows[i].row_id, b->rows[k].row_id) == 0)
-                return error_set(err, "row \"%.60s\" stands in %s and in %s", a->rows[i].row_id,
-                                 b->path, a->path);
+            if (strcmp(a->rows[i].row_id, b->rows[k].row_id) == 0) {
+                error_at(err, a->path, a->rows[i].line, 0,
+                         "row_id: \"%.60s\" is line %ld's of %s already", a->rows[i].row_id,
+                         (long)b->rows[k].line, b->path);
+                return error_hint(err,
+                                  "a row that stands twice would count twice: rename it, or leave "
+                                  "one of the files out");
+            }
     return true;
 }
 

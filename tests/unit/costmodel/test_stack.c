@@ -304,7 +304,7 @@ static void test_find(void **state) {
         { "PyTorch Lightning", "hf-ddp", true }, /* its usual strategy */
         { "Lightning Thunder", "thunder", true },
         { "NeMo Lightning 2025", "nemo-2025", true },
-        { "llama-factory DDP", "hf-ddp-2025", false },
+        { "llama-factory DDP", "llama-factory-ddp", true },
         { "LLaMA-Factory 2024", "llama-factory", true },
         { "chfx fsdp", "pytorch-fsdp2", true },
         { "fms-fsdp-2024", "fms-fsdp", true },

@@ -48,6 +48,12 @@ static double billions(const struct csv *csv, int64_t row) {
            1e9;
 }
 
+static bool begins_with_one(const char *name, const char *const *beginnings) {
+    for (; *beginnings != NULL; beginnings++)
+        if (strncmp(name, *beginnings, strlen(*beginnings)) == 0) return true;
+    return false;
+}
+
 static void test_lines(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -55,7 +61,13 @@ static void test_lines(void **state) {
     const struct csv *csv = csv_load(arena, SHAPES, &err);
     if (csv == NULL) fail_msg("%s", err.text);
     int64_t sized = 0;
-    assert_true(csv->row_count >= 85);
+    static const char *const own_width[] = { "qwen3-", "mistral-nemo", "mistral-small-24b",
+                                             "gemma-", NULL };
+    /* Their tables, or their names, are not counted as others'. */
+    static const char *const understated[] = { "falcon3-1b", "gemma-2b",  "gemma-2-2b",
+                                               "minicpm-2b", "olmo-2-1b", "olmo-2-0425-1b",
+                                               "granite-3",  NULL };
+    assert_true(csv->row_count >= 230);
     for (int64_t row = 0; row < csv->row_count; row++) {
         const char *name = csv_cell(csv, row, csv_column(csv, "name"));
         for (int64_t column = 0; column < csv->column_count; column++)
@@ -65,15 +77,14 @@ static void test_lines(void **state) {
         const int64_t hidden = count_of(csv, row, "hidden");
         if (heads % kv != 0) fail_msg("%s: %ld heads of %ld", name, (long)heads, (long)kv);
         /* The heads of these are together wider or narrower than the model. */
-        if (strncmp(name, "qwen3-", 6) != 0 && strcmp(name, "mistral-nemo") != 0 &&
-            strcmp(name, "mistral-small-24b") != 0 && strcmp(name, "gemma-7b") != 0 &&
-            heads * count_of(csv, row, "head_dim") != hidden)
+        if (!begins_with_one(name, own_width) && heads * count_of(csv, row, "head_dim") != hidden)
             fail_msg("%s: heads are not %ld wide together", name, (long)hidden);
         if (strncmp(csv_cell(csv, row, csv_column(csv, "compared")), "20", 2) != 0)
             fail_msg("%s: not compared", name);
         const double size = size_in_name(name);
         sized += size > 0;
-        if (size > 0 && fabs(billions(csv, row) / size - 1) > 0.25)
+        if (size > 0 && !begins_with_one(name, understated) &&
+            fabs(billions(csv, row) / size - 1) > 0.25)
             fail_msg("%s: %.2f B parameters", name, billions(csv, row));
     }
     assert_true(sized > 70);

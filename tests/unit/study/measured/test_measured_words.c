@@ -49,6 +49,24 @@ static void test_word(void **state) {
         { "modality", "Text-to-Video", "diffusion" },
         { "modality", "T2I", "diffusion" },
         { "modality", "DiT", "diffusion" },
+        { "attention", "flash-attn 2.3", "flash-2" },
+        { "attention", "flash_attn==2.6.3", "flash-2" },
+        { "attention", "scaled_dot_product_attention", "flash" },
+        { "attention", "TE DotProductAttention", "cudnn" },
+        { "recompute", "full AC", "full" },
+        { "recompute", "no AC", "none" },
+        { "recompute", "gradient_checkpointing=True", "full" },
+        { "recompute", "8 of 32 layers", "layers:8" },
+        { "recompute", "full (8 layers)", "layers:8" },
+        { "recompute", "full (every layer)", "full" },
+        { "recompute", "block 4", NULL },
+        { "precision", "bf16-true", "bf16" },
+        { "precision", "FP32 (TF32 on)", "tf32" },
+        { "precision", "FP32 (TF32 off)", "fp32" },
+        { "precision", "FP8 current scaling", "fp8" },
+        { "fp8_recipe", "FP8 current scaling", "tensorwise" },
+        { "schedule", "Interleaved1F1B", "interleaved" },
+        { "schedule", "zero bubble", NULL },
         { "moe", "dense", "" },
         { "moe", "8 experts, top-2", NULL },
         { "stack", "bf16", NULL },
@@ -84,6 +102,11 @@ static void test_word_list(void **state) {
         if (!same(list, cases[i].list))
             fail_msg("%s: got %s", cases[i].cell, list != NULL ? list : "none");
     }
+    assert_string_equal(
+        measured_word_list(arena, "overlap", "--overlap-grad-reduce --overlap-param-gather"),
+        "gradients;parameters");
+    assert_string_equal(measured_word_list(arena, "overlap", "all"), "gradients;parameters;tensor");
+    assert_null(measured_word_list(arena, "frozen", "all"));
     arena_destroy(arena);
 }
 
@@ -94,6 +117,10 @@ static void test_count_word(void **state) {
     assert_true(measured_count_word(arena, "zero_stage", "FULL_SHARD", &value));
     assert_int_equal(value, 3);
     assert_true(measured_count_word(arena, "sp", "False", &value));
+    assert_int_equal(value, 0);
+    assert_true(measured_count_word(arena, "zero_stage", "stage 2", &value));
+    assert_int_equal(value, 2);
+    assert_true(measured_count_word(arena, "zero_stage", "none", &value));
     assert_int_equal(value, 0);
     assert_false(measured_count_word(arena, "tp", "true", &value));
     arena_destroy(arena);
@@ -181,6 +208,8 @@ static void test_zero_stage_of_a_stack(void **state) {
         { "PyTorch DDP", 0 },
         { "deepspeed zero stage 1", 1 },
         { "ZeRO_Stage-0", 0 },
+        { "ColossalAI Gemini", 3 },
+        { "geminis", -1 },
         { "zero30", -1 },
         { "hddp", -1 },
         { "ddpx", -1 },

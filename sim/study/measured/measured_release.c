@@ -1,0 +1,92 @@
+/* measured_release.c - the year of a release, where a name has a version and no year.
+ *
+ * Kernels of one framework change from year to year, and stacks are told apart by it. By the
+ * projects' release pages; a release late in a year counts for it.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "sim/study/measured/measured_row.h"
+
+/* Up to this release; beyond the last one nothing is said. */
+struct release {
+    long major, minor;
+    int64_t year;
+};
+
+enum { RELEASE_MAX = 8 };
+static const struct product {
+    const char *name;
+    struct release last_of[RELEASE_MAX];
+} products[] = {
+    { "pytorch",
+      { { 1, 7, 2020 },
+        { 1, 10, 2021 },
+        { 1, 13, 2022 },
+        { 2, 1, 2023 },
+        { 2, 5, 2024 },
+        { 2, 9, 2025 },
+        { 2, 99, 2026 } } },
+    { "torch",
+      { { 1, 7, 2020 },
+        { 1, 10, 2021 },
+        { 1, 13, 2022 },
+        { 2, 1, 2023 },
+        { 2, 5, 2024 },
+        { 2, 9, 2025 },
+        { 2, 99, 2026 } } },
+    { "transformers",
+      { { 4, 14, 2021 },
+        { 4, 25, 2022 },
+        { 4, 36, 2023 },
+        { 4, 47, 2024 },
+        { 4, 99, 2025 },
+        { 5, 99, 2026 } } },
+    { "deepspeed",
+      { { 0, 5, 2021 }, { 0, 7, 2022 }, { 0, 12, 2023 }, { 0, 16, 2024 }, { 0, 18, 2025 } } },
+    { "accelerate", { { 0, 15, 2022 }, { 0, 25, 2023 }, { 1, 2, 2024 }, { 1, 12, 2025 } } },
+    { "trl", { { 0, 7, 2023 }, { 0, 13, 2024 }, { 0, 26, 2025 } } },
+    { "axolotl", { { 0, 6, 2024 }, { 0, 13, 2025 } } },
+    { "lightning", { { 1, 8, 2022 }, { 2, 1, 2023 }, { 2, 5, 2024 }, { 2, 6, 2025 } } },
+    { "torchtitan", { { 0, 0, 2024 }, { 0, 1, 2025 } } },
+    { "colossalai", { { 0, 2, 2022 }, { 0, 3, 2023 }, { 0, 4, 2024 }, { 0, 5, 2025 } } },
+    { "megatron-lm", { { 1, 99, 2020 }, { 2, 99, 2021 }, { 3, 0, 2022 } } },
+    { "megatron", { { 1, 99, 2020 }, { 2, 99, 2021 }, { 3, 0, 2022 } } },
+};
+enum { PRODUCT_COUNT = sizeof products / sizeof products[0] };
+
+static int64_t year_of(const struct product *product, long major, long minor) {
+    for (int i = 0; i < RELEASE_MAX && product->last_of[i].year > 0; i++) {
+        const struct release *last = &product->last_of[i];
+        if (major < last->major || (major == last->major && minor <= last->minor))
+            return last->year;
+    }
+    return 0;
+}
+
+/* Of "4.36.2" behind the name at `at`; 0: no version there. */
+static int64_t year_behind(const struct product *product, const char *at) {
+    at += strspn(at, " -_=");
+    if (tolower((unsigned char)*at) == 'v') at++;
+    char *end;
+    if (!isdigit((unsigned char)*at)) return 0;
+    const long major = strtol(at, &end, 10);
+    if (*end != '.' || !isdigit((unsigned char)end[1]) || end - at > 2) return 0;
+    const char *behind = end + 1 + strspn(end + 1, "0123456789");
+    if (isalpha((unsigned char)*behind) && strncasecmp(behind, "rc", 2) != 0) return 0; /* "2.7B" */
+    return year_of(product, major, strtol(end + 1, NULL, 10));
+}
+
+int64_t measured_release_year(const char *text) {
+    for (int i = 0; i < PRODUCT_COUNT; i++) {
+        const size_t length = strlen(products[i].name);
+        for (const char *at = strcasestr(text, products[i].name); at != NULL;
+             at = strcasestr(at + 1, products[i].name)) {
+            const bool whole = at == text || !isalnum((unsigned char)at[-1]);
+            const int64_t year = whole ? year_behind(&products[i], at + length) : 0;
+            if (year > 0) return year;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* test_measured_release.c - versions of frameworks and their years. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "sim/study/measured/measured_row.h"
+
+static void test_years(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t year;
+    } cases[] = {
+        { "transformers 4.36 FSDP", 2023 },
+        { "transformers==4.49.0", 2025 },
+        { "transformers 5.0", 2026 },
+        { "PyTorch 1.13 FSDP", 2022 },
+        { "torch 2.1.2+cu121", 2023 },
+        { "PyTorch v2.6.0rc1", 2025 },
+        { "DeepSpeed 0.12 ZeRO-3", 2023 },
+        { "Megatron-LM v2.6", 2021 },
+        { "Megatron-LM v3.0", 2022 },
+        { "torchtitan v0.1", 2025 },
+        { "torchtitan 9.9", 0 },
+        { "torch", 0 },
+        { "PyTorch FSDP, 2.7B", 0 },
+        { "pytorch 2.7B model", 0 },
+        { "LLaMA 2.1", 0 },
+        { "Megatron-LM 23.06", 0 },
+        { "", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_release_year(cases[i].text) != cases[i].year)
+            fail_msg("\"%s\": %ld", cases[i].text, (long)measured_release_year(cases[i].text));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_years) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
