@@ -4,7 +4,8 @@
 # usage: calibrate/hold_out.sh [--ballast PROGRAM] [--by KIND] [--folds "0 1 2 3"] [--gpus "NAME ..."]
 #                              [--rows CSV] [DIR]
 #
-# DIR holds gemm, attention, nccl and membw .csv.gz (default: calibrate/measured). Each fold leaves
+# DIR holds gemm, attention, nccl and membw as .csv.gz or .csv, of which all but one may be missing (default:
+# calibrate/measured). Each fold leaves
 # out every row of a quarter of the keys that KIND names, whatever GPU or library it is of; the
 # profiles and fabrics are fitted on the rest, and the rows left out are priced with those. Prints the
 # errors of all folds together, by operator, GPU and framework, then what was not priced because a fold
@@ -92,10 +93,17 @@ fit() {
     exit "$status"
 }
 
+has() { [ -e "$measured/$1.csv.gz" ] || [ -e "$measured/$1.csv" ]; }
+table() { if [ -e "$measured/$1.csv.gz" ]; then gzip -dc "$measured/$1.csv.gz"; else cat "$measured/$1.csv"; fi; }
+if ! has gemm && ! has attention && ! has nccl; then
+    echo "hold_out.sh: $measured has no gemm, attention or nccl as .csv.gz or .csv" >&2
+    exit 2
+fi
+
 # split NAME COLUMNS FOLD: rows of measured/NAME to train/ and test/. No column of a key stands behind
 # one that may hold a comma.
 split() {
-    gzip -dc "$measured/$1.csv.gz" | awk -F, -v columns="$2" -v fold="$3" -v by="$by" \
+    table "$1" | awk -F, -v columns="$2" -v fold="$3" -v by="$by" \
         -v train="$work/train/$1.csv" -v test="$work/test/$1.csv" '
         function hash(text, i, h) {
             h = 5381
@@ -153,27 +161,27 @@ for fold in $folds; do
     rm -rf "$work/train" "$work/test" "$work/scenarios"
     mkdir -p "$work/train" "$work/test"
     cp -r "$root/scenarios" "$work/scenarios"
-    cp "$measured/membw.csv.gz" "$work/train/"
-    split gemm "$gemm" "$fold"
-    split attention "$attention" "$fold"
-    split nccl "$nccl" "$fold"
+    if has membw; then table membw | gzip > "$work/train/membw.csv.gz"; fi
+    if has gemm; then split gemm "$gemm" "$fold"; fi
+    if has attention; then split attention "$attention" "$fold"; fi
+    if has nccl; then split nccl "$nccl" "$fold"; fi
     fitted=none refused=none
     for gpu in $gpus; do
         if fit gpu "$gpu" "$work/scenarios/hardware/curves/$gpu.json"; then
             fitted="$fitted|$gpu"
         else
             refused="$refused|$gpu"
-            printf '%s\t%s\t%s\n' "$gpu" "$fold" "$(sed -n '1s/^error: //p' "$work/why")" >> "$work/refusals"
+            printf '%s\t%s\t%s\n' "$gpu" "$fold" "$(sed -n '1{s/^.*error: //;p}' "$work/why")" >> "$work/refusals"
         fi
     done
     for fabric in $fabrics; do
         file=$work/scenarios/hardware/fabrics/$fabric.json
-        if [ "$nccl" = - ] || fit fabric "$fabric" "$file"; then continue; fi
+        if [ "$nccl" = - ] || ! has nccl || fit fabric "$fabric" "$file"; then continue; fi
         echo "$fabric in fold $fold, which leaves no row of it: as InfiniBand" >> "$work/fabrics"
         sed "s/\"infiniband\"/\"$fabric\"/" "$root/scenarios/hardware/fabrics/infiniband.json" > "$file"
     done
     for name in gemm attention nccl; do
-        [ "$(wc -l < "$work/test/$name.csv")" -gt 1 ] || continue
+        if ! has "$name" || [ "$(wc -l < "$work/test/$name.csv")" -lt 2 ]; then continue; fi
         "$ballast" calibrate check --quiet --scenarios "$work/scenarios" "$work/test/$name.csv" \
             -o "$work/priced.csv" > /dev/null
         # Profiles that were not fitted anew have seen these rows.

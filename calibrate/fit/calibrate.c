@@ -223,7 +223,9 @@ static cJSON *matmul_part(struct calibrate_job *job) {
     };
     const char *source = calibrate_own_matmul(job, &job->report->matmul);
     cJSON *node = source ? own_matmul_json(job, source) : NULL;
-    calibrate_own_unused(job, MEASUREMENT_GEMM, "matmuls in bf16, forward layout, of 24 shapes");
+    calibrate_own_unused(
+        job, MEASUREMENT_GEMM,
+        "matmuls in bf16, forward layout, of 24 shapes, the largest from 1e10 FLOP on");
     if (!node) {
         node = plan->stated ? stated_matmul(job) : fitted_matmul(job);
         widen(job, node, "band_fraction", RELATIVE_MATMUL_BAND);
@@ -368,7 +370,7 @@ static cJSON *attention_part(struct calibrate_job *job) {
         return NULL;
     }
     calibrate_own_unused(job, MEASUREMENT_ATTENTION,
-                         "forward in bf16, six rows of one head size and mask");
+                         "forward in bf16, six rows of one head size and mask, of two lengths");
     struct backward_fit backward;
     const char *own_backward = calibrate_own_backward(job, &backward);
     if (!own_backward) {
@@ -559,8 +561,9 @@ static cJSON *collectives_part(struct calibrate_job *job) {
             }
             cJSON_AddItemToArray(list, calibrate_collective_table(job, &fit));
         }
-    calibrate_own_unused(job, MEASUREMENT_NCCL,
-                         "out of place, in one node, among 2, 4 or 8 GPUs, two sizes");
+    calibrate_own_unused(
+        job, MEASUREMENT_NCCL,
+        "out of place, in one node, among 2, 4 or 8 GPUs, two sizes, the larger of 64 MB");
     return list;
 }
 

@@ -38,6 +38,7 @@ struct calibrate_report {
     struct calibrate_line lines[CALIBRATE_LINE_MAX];
     bool own; /* something was fitted on rows of the user */
     bool own_used[MEASUREMENT_FORMAT_COUNT];
+    const char *own_paths[MEASUREMENT_FORMAT_COUNT]; /* of those tables */
     int64_t note_count;
     const char *notes[CALIBRATE_NOTE_MAX]; /* which of the user's rows were of no use, and why */
     int64_t unused_count;                  /* the first notes: of tables that no fit came of */
@@ -66,9 +67,10 @@ struct calibrate_gpu {
     double bf16_flop_per_s, hbm_bytes_per_s;
     double nvlink_bytes_per_s, pcie_bytes_per_s; /* one direction; 0: none, or not known */
     /* Of a GPU of the user's own. */
-    double sm_count;            /* 0: not known */
-    double relative_efficiency; /* of its peak that the profile's isolated matmuls reach */
-    bool other_peaks;           /* than the profile's */
+    double sm_count; /* 0: not known */
+    double
+        relative_efficiency; /* of its peak that the profile's isolated matmuls reach; 0: not known */
+    bool other_peaks;        /* than the profile's */
 };
 
 /* `gpu`: the name of a shipped profile, or a path to a hardware file. */

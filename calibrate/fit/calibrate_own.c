@@ -5,6 +5,9 @@
 #include "calibrate/fit/calibrate_job.h"
 
 enum { OWN_MATMUL_ROWS_MIN = 24 }; /* fewer make no table (fit_matmul.c) */
+#define OWN_COLLECTIVE_BYTES 6.4e7 /* nccl-tests' 64 MB, by 1000 or by 1024 */
+#define OWN_MATMUL_FLOP      1e10  /* smaller ones are launches */
+#define UNLIKE_SHIPPED       0.03
 enum { MIX_MAX = 4 };
 #define SCATTER 0.5 /* of the time; measured tables are predicted to 3 to 20 % */
 
@@ -41,6 +44,7 @@ static const char *mix_text(struct arena *arena, const char *const *names, int64
 static void mark_own(struct calibrate_job *job, enum measurement_format table) {
     struct calibrate_report *report = job->report;
     report->own_used[table] = true;
+    report->own_paths[table] = job->own->files[table].path;
     if (report->line_count > 0)
         report->lines[report->line_count - 1].from = job->own->files[table].path;
 }
@@ -91,22 +95,32 @@ const char *calibrate_own_matmul(struct calibrate_job *job, struct matmul_fit *f
     struct gemm_row *rows = arena_array(job->arena, struct gemm_row, all->count + 1);
     const char **names = arena_array(job->arena, const char *, all->count + 1);
     int64_t count = 0;
+    double largest_flop = 0;
     for (int64_t i = 0; i < all->count; i++) {
-        if (!calibrate_own_takes_matmul(&all->rows[i])) continue;
-        names[count] = all->rows[i].framework;
-        rows[count++] = all->rows[i];
+        const struct gemm_row *row = &all->rows[i];
+        if (!calibrate_own_takes_matmul(row)) continue;
+        names[count] = row->framework;
+        rows[count++] = *row;
+        largest_flop = fmax(largest_flop, 2 * (double)row->m * (double)row->n * (double)row->k);
     }
     const struct matmul_conditions on = { job->gpu->bf16_flop_per_s, job->gpu->hbm_bytes_per_s,
                                           PRECISION_BF16, PASS_FORWARD, sm_count_of(job) };
     /* no table: too few shapes, however often each was measured */
-    if (count < OWN_MATMUL_ROWS_MIN || !fit_matmul(job->arena, rows, count, &on, fit, NULL) ||
-        fit->axis_count[0] == 0)
+    if (count < OWN_MATMUL_ROWS_MIN || largest_flop < OWN_MATMUL_FLOP ||
+        !fit_matmul(job->arena, rows, count, &on, fit, NULL) || fit->axis_count[0] == 0)
         return NULL;
     job->report->matmul_fitted = true;
     calibrate_add_line(job->report, &fit->form, &fit->held_out, "matmul %s", own->gpu);
     mark_own(job, MEASUREMENT_GEMM);
     return own_tables_source(job->arena, own, MEASUREMENT_GEMM, count,
                              mix_text(job->arena, names, count));
+}
+
+/* How many lengths there are, up to two: one tells no curve over length. */
+static int64_t lengths_of(const struct attention_row *rows, int64_t count) {
+    for (int64_t i = 1; i < count; i++)
+        if (rows[i].seqlen != rows[0].seqlen) return 2;
+    return count > 0;
 }
 
 const char *calibrate_own_attention(struct calibrate_job *job, const struct attention_rule *rule,
@@ -126,7 +140,8 @@ const char *calibrate_own_attention(struct calibrate_job *job, const struct atte
     }
     const struct attention_conditions on = { job->gpu->bf16_flop_per_s, job->gpu->hbm_bytes_per_s,
                                              sm_count_of(job) };
-    if (count < ATTENTION_ROWS_MIN || !fit_attention(job->arena, rows, count, &on, fit, NULL))
+    if (count < ATTENTION_ROWS_MIN || lengths_of(rows, count) < 2 ||
+        !fit_attention(job->arena, rows, count, &on, fit, NULL))
         return NULL;
     calibrate_add_line(job->report, &fit->form, &fit->held_out, "attention %s d=%lld %s", own->gpu,
                        (long long)rule->head_dim, rule->causal ? "causal" : "full");
@@ -180,12 +195,23 @@ const char *calibrate_own_streams(struct calibrate_job *job, struct streaming_fi
     return arena_format(job->arena, "%s, " STREAM_NORM_SOURCE, streams);
 }
 
+/* Beyond its sizes a table goes on at the rate that its last ones tell: they have to be large, and no
+ * faster than the links. */
+static bool tells_bandwidth(struct calibrate_job *job, const struct collective_fit *fit) {
+    const double link = job->gpu->nvlink_bytes_per_s;
+    const double most = link > 0 ? link : job->gpu->hbm_bytes_per_s;
+    return fit->bytes[fit->count - 1] >= OWN_COLLECTIVE_BYTES &&
+           !(most > 0 && fit->plateau_GB_per_s * 1e9 > FASTEST_OF_PEAK * most);
+}
+
 const char *calibrate_own_collective(struct calibrate_job *job, enum operator_kind op,
                                      int64_t rank_count, struct collective_fit *fit) {
     const struct nccl_rows *all = &job->own->rows.nccl;
     const char **names = arena_array(job->arena, const char *, all->count + 1);
     int64_t count = 0;
-    if (!fit_collective(all->rows, all->count, job->own->gpu, op, rank_count, fit)) return NULL;
+    if (!fit_collective(all->rows, all->count, job->own->gpu, op, rank_count, fit) ||
+        !tells_bandwidth(job, fit))
+        return NULL;
     calibrate_add_line(job->report, NULL, &fit->held_out, "%s of %lld on %s",
                        operator_kind_name(op), (long long)rank_count, job->own->gpu);
     mark_own(job, MEASUREMENT_NCCL);
@@ -215,12 +241,23 @@ static void note_hidden(struct calibrate_job *job, const struct own_file *file) 
         calibrate_add_note(job->report, job->arena, "%s is not read: %s is", plain, file->path);
 }
 
-static void left_out(struct calibrate_job *job, enum measurement_format table, int64_t count,
+/* Rows of one reason, and the line of the first. */
+struct lost {
+    int64_t count;
+    long line;
+};
+
+static void lose(struct lost *lost, long line) {
+    if (lost->count++ == 0) lost->line = line;
+}
+
+static void left_out(struct calibrate_job *job, enum measurement_format table, struct lost lost,
                      const char *which) {
-    if (count > 0)
-        calibrate_add_note(job->report, job->arena, "%s: %lld row%s of %s not taken: %s",
-                           job->own->files[table].path, (long long)count, count == 1 ? "" : "s",
-                           job->own->gpu, which);
+    if (lost.count > 0)
+        calibrate_add_note(job->report, job->arena, "%s: %lld row%s of %s not taken: %s (%s %ld)",
+                           job->own->files[table].path, (long long)lost.count,
+                           lost.count == 1 ? "" : "s", job->own->gpu, which,
+                           lost.count == 1 ? "line" : "the first in line", lost.line);
 }
 
 static bool has_table(enum operator_kind op, int64_t rank_count) {
@@ -235,24 +272,32 @@ static void collectives_left_out(struct calibrate_job *job) {
                                                 OPERATOR_REDUCE_SCATTER, OPERATOR_ALL_TO_ALL,
                                                 OPERATOR_SEND };
     const struct nccl_rows *all = &job->own->rows.nccl;
-    int64_t lone = 0, other_ranks = 0, nodes = 0;
+    struct lost lone = { 0 }, small = { 0 }, other_ranks = { 0 }, nodes = { 0 };
     for (int64_t i = 0; i < all->count; i++) {
         const struct nccl_row *row = &all->rows[i];
         if (strcmp(row->gpu, job->own->gpu) != 0 || row->in_place || !(row->time_us > 0)) continue;
-        nodes += row->n_nodes > 1;
-        if (row->n_nodes > 1) continue;
+        if (row->n_nodes > 1) {
+            lose(&nodes, row->line);
+            continue;
+        }
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
             struct collective_fit fit;
             if (!fit_collective_takes(row, job->own->gpu, kinds[k], row->n_gpus)) continue;
             if (!has_table(kinds[k], row->n_gpus))
-                other_ranks++;
+                lose(&other_ranks, row->line);
             else if (!fit_collective(all->rows, all->count, job->own->gpu, kinds[k], row->n_gpus,
                                      &fit))
-                lone++;
+                lose(&lone, row->line);
+            else if (!tells_bandwidth(job, &fit))
+                lose(&small, row->line);
         }
     }
     left_out(job, MEASUREMENT_NCCL, lone,
              "the one size of their collective and ranks; a table needs two");
+    left_out(
+        job, MEASUREMENT_NCCL, small,
+        "the largest sizes of their collective and ranks tell no bandwidth: a table needs 64 MB, "
+        "no faster than the links");
     left_out(job, MEASUREMENT_NCCL, other_ranks, "tables are of 2, 4 and 8 GPUs, of sendrecv 2");
     left_out(job, MEASUREMENT_NCCL, nodes, "of more than one node; tables are of one");
 }
@@ -268,46 +313,62 @@ static void note_scatter(struct calibrate_job *job) {
     }
 }
 
+/* Long matmuls in a step run at clocks that settle under load, which these tables do not tell. */
+static void note_settled(struct calibrate_job *job) {
+    const double own = job->report->matmul.coefficient[MATMUL_EFFICIENCY],
+                 shipped = job->gpu->relative_efficiency;
+    if (!job->report->own_used[MEASUREMENT_GEMM] || job->gpu->name != NULL || !(shipped > 0) ||
+        fabs(own / shipped - 1) < UNLIKE_SHIPPED)
+        return;
+    calibrate_add_note(
+        job->report, job->arena,
+        "%s: its matmuls reach %.2f of the peak, the shipped ones %.2f: long ones in a "
+        "step stay at the shipped ceiling of settled clocks, %.2f of it, which your "
+        "step times correct (calibrate fit --steps)",
+        job->own->files[MEASUREMENT_GEMM].path, own, shipped, job->plan->settled_efficiency);
+}
+
 void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir) {
     const struct calibrate_tables *own = &job->own->rows;
-    int64_t blank[MEASUREMENT_FORMAT_COUNT] = { 0 }, low = 0, layouts = 0, low_attention = 0,
-            norms = 0, directions = 0, uneven = 0, ops = 0, tests = 0;
+    struct lost blank[MEASUREMENT_FORMAT_COUNT] = { 0 }, low = { 0 }, layouts = { 0 },
+                low_attention = { 0 }, norms = { 0 }, directions = { 0 }, uneven = { 0 },
+                ops = { 0 }, tests = { 0 };
     for (int64_t i = 0; i < own->gemm.count; i++) {
         const struct gemm_row *row = &own->gemm.rows[i];
         if (!whole_matmul(row))
-            blank[MEASUREMENT_GEMM]++;
+            lose(&blank[MEASUREMENT_GEMM], row->line);
         else if (strcmp(row->dtype, "bf16") != 0)
-            low++;
+            lose(&low, row->line);
         else if (!calibrate_own_takes_matmul(row))
-            layouts++;
+            lose(&layouts, row->line);
     }
     for (int64_t i = 0; i < own->attention.count; i++) {
         const struct attention_row *row = &own->attention.rows[i];
         if (!calibrate_own_whole_attention(row))
-            blank[MEASUREMENT_ATTENTION]++;
+            lose(&blank[MEASUREMENT_ATTENTION], row->line);
         else if (strcmp(row->dtype, "bf16") != 0)
-            low_attention++;
+            lose(&low_attention, row->line);
         else if (strcmp(row->direction, "fwd") != 0 && strcmp(row->direction, "bwd") != 0)
-            directions++;
-        else
-            uneven += row->head_dim_qk != row->head_dim_v;
+            lose(&directions, row->line);
+        else if (row->head_dim_qk != row->head_dim_v)
+            lose(&uneven, row->line);
     }
     for (int64_t i = 0; i < own->nccl.count; i++) {
         const struct nccl_row *row = &own->nccl.rows[i];
         enum operator_kind op;
         if (!(row->time_us > 0 && row->bytes > 0 && row->n_gpus > 0))
-            blank[MEASUREMENT_NCCL]++;
-        else
-            ops += !fit_collective_op(row->op, &op);
+            lose(&blank[MEASUREMENT_NCCL], row->line);
+        else if (!fit_collective_op(row->op, &op))
+            lose(&ops, row->line);
     }
     for (int64_t i = 0; i < own->membw.count; i++) {
         const struct membw_row *row = &own->membw.rows[i];
         if (!(row->fraction_of_peak > 0))
-            blank[MEASUREMENT_MEMBW]++;
+            lose(&blank[MEASUREMENT_MEMBW], row->line);
         else if (strstr(row->test, "norm") != NULL && stream_kind_of(row) == STREAM_NONE)
-            norms++;
-        else
-            tests += stream_kind_of(row) == STREAM_NONE;
+            lose(&norms, row->line);
+        else if (stream_kind_of(row) == STREAM_NONE)
+            lose(&tests, row->line);
     }
     for (int f = 0; f < MEASUREMENT_FORMAT_COUNT; f++) {
         note_others(job, &job->own->files[f]);
@@ -329,10 +390,11 @@ void calibrate_own_left_out(struct calibrate_job *job, const char *measured_dir)
     left_out(job, MEASUREMENT_MEMBW, tests, "not a kernel that streams are fitted on");
     left_out(job, MEASUREMENT_NCCL, blank[MEASUREMENT_NCCL],
              "n_gpus, bytes or time_us is blank or 0");
-    if (job->report->own_used[MEASUREMENT_NCCL]) collectives_left_out(job);
+    if (job->own->files[MEASUREMENT_NCCL].row_count > 0) collectives_left_out(job);
     left_out(job, MEASUREMENT_MEMBW, blank[MEASUREMENT_MEMBW], "fraction_of_peak is blank or 0");
     left_out(job, MEASUREMENT_MEMBW, norms,
              "norms that are not fused rms_norm of cudnn or torch_compile beyond 50 MB");
+    note_settled(job);
     const char *settled = calibrate_table(job->arena, measured_dir, NULL, "gemm_settled");
     if (access(settled, F_OK) == 0)
         calibrate_add_note(

@@ -73,7 +73,7 @@ static bool read_config(struct json_reader *r, const cJSON *config) {
         const double group = cJSON_GetNumberValue(member(device, "group"));
         if (isfinite(first) && isfinite(group) && group != first) continue;
         const char *why =
-            nccl_run_add_rank(&r->run, r->arena, r->options, host, strlen(host), name);
+            nccl_run_add_rank(&r->run, r->arena, r->options, host, strlen(host), "", name);
         if (why != NULL) return complain(r, device, why);
     }
     r->run.rank_count *= (int64_t)(threads * gpus);

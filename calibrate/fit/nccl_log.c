@@ -32,12 +32,27 @@ struct log_reader {
     int table_cell_count; /* from the first `time` on; 0: no table yet */
     bool has_wrong;       /* the cell after busbw counts wrong values */
     bool any_table, any_row;
+    double most_bytes, step,
+        largest; /* sizes by the header, 0: not said; the largest that was read */
+    bool by_factor;
 };
 
+/* A run that its last line does not end, and whose next size was still to come. */
+static void note_cut(struct log_reader *r) {
+    const double next = r->by_factor ? r->largest * r->step : r->largest + r->step;
+    const double slack = 0.99; /* sizes are made to divide among the ranks */
+    if (r->table_cell_count > 0 && r->most_bytes > 0 && r->step > 0 && r->largest > 0 &&
+        next <= slack * r->most_bytes)
+        r->out->cut = arena_format(r->arena, "%s ends at %.0f bytes of maxBytes %.0f", r->path,
+                                   r->largest, r->most_bytes);
+    r->largest = 0;
+}
+
 static void forget_run(struct log_reader *r) {
+    note_cut(r);
     r->run.gpu = NULL;
     if (r->run.rank_count > 0) r->process_gpus = 0;
-    r->run.rank_count = r->run.node_count = 0;
+    r->run.rank_count = r->run.node_count = r->run.place_count = 0;
     r->rank_line_count = r->process_count = 0;
     r->process = NULL;
     r->table_cell_count = 0;
@@ -77,6 +92,11 @@ static void read_version(struct log_reader *r, const char *text) {
 static void read_sizes(struct log_reader *r, const char *text) {
     long threads, gpus;
     const bool said = sscanf(text, "# nThread %ld nGpus %ld", &threads, &gpus) == 2;
+    const char *most = strstr(text, "maxBytes "), *step = strstr(text, "step: ");
+    r->most_bytes = most != NULL ? strtod(most + strlen("maxBytes "), NULL) : 0;
+    char *unit = NULL;
+    r->step = step != NULL ? strtod(step + strlen("step: "), &unit) : 0;
+    r->by_factor = unit != NULL && strncmp(unit, "(factor)", 8) == 0;
     r->process_gpus = said && threads > 0 && threads < 1000 && gpus < 1000 ? threads * gpus : 0;
 }
 
@@ -109,8 +129,12 @@ static bool read_rank(struct log_reader *r, const char *text) {
     count_process(r, text, host + strcspn(host, " "));
     if (group != r->group) return true;
     const char *device = bracket ? bracket + 1 + strspn(bracket + 1, " ") : "";
+    const char *number = strstr(text, "device");
+    const char *place = bracket != NULL && number < bracket
+                            ? arena_format(r->arena, "%.*s", (int)(bracket - number), number)
+                            : "";
     const char *why =
-        nccl_run_add_rank(&r->run, r->arena, r->options, host, strcspn(host, " "), device);
+        nccl_run_add_rank(&r->run, r->arena, r->options, host, strcspn(host, " "), place, device);
     return why == NULL || complain(r, why);
 }
 
@@ -201,11 +225,23 @@ static bool read_result(struct log_reader *r, char *text) {
                         3 + r->table_cell_count, 5 + r->table_cell_count, count,
                         count < 3 + r->table_cell_count ? ": the line ends early" : "");
     if (!check_run(r)) return false;
+    if (bytes > r->largest) r->largest = bytes;
     char *const *half = cells + count - r->table_cell_count;
     return read_half(r, bytes, half, false) && read_half(r, bytes, half + 4, true);
 }
 
 /* ---- the whole ---- */
+
+/* "node1: " and "worker-0 | " of launchers that name the host; not "Rank: " of nccl-tests' own lines,
+ * which begin with '#'. */
+static char *without_host(char *text) {
+    const size_t name = strcspn(text, ": |\t#");
+    const char *rest = text + name;
+    if (name == 0 || !isalpha((unsigned char)*text)) return text;
+    if (rest[0] == ':' && rest[1] == ' ') return text + name + 2;
+    if (strncmp(rest, " | ", 3) == 0) return text + name + 3;
+    return text;
+}
 
 /* Past what launchers write before a line, and white space: "[1,0]<stdout>:" of Open MPI, "0: " of
  * srun -l, "[0] " of Hydra, "[pod/launcher-0/mpi] " of kubectl logs --prefix,
@@ -220,7 +256,10 @@ static char *without_tag(char *text) {
         text += word + 2;
     const size_t stamp = strspn(text, "0123456789-T:.Z+");
     if (stamp >= 19 && text[10] == 'T' && isspace((unsigned char)text[stamp])) text += stamp;
-    return text + strspn(text, " \t");
+    char *inner = without_host(text + strspn(text, " \t"));
+    inner += strspn(inner, " \t");
+    const bool result = *inner == '#' || isdigit((unsigned char)*inner);
+    return result ? inner : text + strspn(text, " \t");
 }
 
 /* Why a file without results has none, as far as its beginning tells. */
@@ -234,7 +273,7 @@ static bool no_results(struct log_reader *r, const char *text, size_t size, bool
     }
     error_set(r->err, "%s: no results of nccl-tests in this file%s", r->path,
               r->any_table ? ": its table has no line" : "");
-    if (*first == '{' || *first == '[')
+    if (*first == '{' || (*first == '[' && strstr(text, "# ") == NULL))
         return error_hint(r->err, "of JSON what nccl-tests write with -J FILE is read");
     return error_hint(r->err,
                       "what is read is what all_reduce_perf and its like print, from the line "
@@ -273,6 +312,7 @@ static bool read_line(struct log_reader *r, char *text) {
     }
     if (strncmp(text, "# Out of bounds", 15) == 0 || strncmp(text, "# Avg bus", 9) == 0) {
         r->table_cell_count = 0;
+        r->largest = 0;
         return true;
     }
     if (is_rank_line(text)) return read_rank(r, text);
@@ -302,6 +342,7 @@ bool nccl_log_read(struct arena *arena, const char *path, const struct nccl_log_
         r.line++;
         ok = read_line(&r, at);
     }
+    if (ok) note_cut(&r);
     if (ok && !is_json && !r.any_row) ok = no_results(&r, text, size, has_nul);
     free(text);
     return ok;

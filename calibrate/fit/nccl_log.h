@@ -37,6 +37,7 @@ struct nccl_log_row {
 struct nccl_log_rows {
     int64_t count, capacity;
     struct nccl_log_row *rows;
+    const char *cut; /* which log ends before the sizes that it was to measure; NULL: none */
 };
 
 /* A log without a table, a line cut short, wrong results, GPUs of several kinds: one sentence with

@@ -42,16 +42,37 @@ const char *nccl_run_version(struct arena *arena, long code) {
     return NULL;
 }
 
-static void add_node(struct nccl_run *run, struct arena *arena, const char *name, size_t length) {
+static void add_node(struct nccl_run *run, const char *name) {
+    run->place_count = 0;
+    if (run->node_count < NCCL_RUN_NODES) run->nodes[run->node_count++] = name;
+}
+
+static bool has_node(const struct nccl_run *run, const char *name) {
     for (int64_t i = 0; i < run->node_count; i++)
-        if (strlen(run->nodes[i]) == length && strncmp(run->nodes[i], name, length) == 0) return;
-    if (run->node_count < NCCL_RUN_NODES)
-        run->nodes[run->node_count++] = arena_format(arena, "%.*s", (int)length, name);
+        if (strcmp(run->nodes[i], name) == 0) return true;
+    return false;
+}
+
+/* Ranks of a host stand together. A process for each of its GPUs may see it as device 0, at a bus
+ * address of its own. */
+static bool is_taken(struct nccl_run *run, const char *place) {
+    for (int64_t i = 0; i < run->place_count; i++)
+        if (strcmp(run->places[i], place) == 0) return true;
+    if (run->place_count < NCCL_RUN_PLACES) run->places[run->place_count++] = place;
+    return false;
+}
+
+static void place_rank(struct nccl_run *run, const char *host, const char *place) {
+    if (!has_node(run, host)) add_node(run, host);
+    const bool of_last = strcmp(run->nodes[run->node_count - 1], host) == 0;
+    if (!of_last || place[0] == '\0' || !is_taken(run, place)) return;
+    add_node(run, host);
+    is_taken(run, place);
 }
 
 const char *nccl_run_add_rank(struct nccl_run *run, struct arena *arena,
                               const struct nccl_log_options *options, const char *host,
-                              size_t host_length, const char *device_name) {
+                              size_t host_length, const char *place, const char *device_name) {
     size_t length = strlen(device_name);
     while (length > 0 && isspace((unsigned char)device_name[length - 1]))
         length--;
@@ -64,7 +85,7 @@ const char *nccl_run_add_rank(struct nccl_run *run, struct arena *arena,
                             "GPUs of several kinds ran together (%s and %s): such a run says "
                             "nothing about either",
                             run->gpu, gpu);
-    add_node(run, arena, host, host_length);
+    place_rank(run, arena_format(arena, "%.*s", (int)host_length, host), place);
     run->rank_count++;
     run->gpu = gpu;
     return NULL;

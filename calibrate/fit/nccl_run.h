@@ -14,7 +14,7 @@
 
 #include "calibrate/fit/nccl_log.h"
 
-enum { NCCL_RUN_NODES = 4096 };
+enum { NCCL_RUN_NODES = 4096, NCCL_RUN_PLACES = 128 };
 
 struct nccl_run {
     const char *op, *gpu, *version; /* NULL: not known yet */
@@ -22,16 +22,19 @@ struct nccl_run {
     int64_t rank_count;
     int64_t node_count;
     const char *nodes[NCCL_RUN_NODES];
+    int64_t place_count; /* of the host of the last rank */
+    const char *places[NCCL_RUN_PLACES];
 };
 
 /* Takes the collective from the name of its program in a text, if one stands there. */
 void nccl_run_read_program(struct nccl_run *run, const char *text);
 /* 22807 is "2.28.7", 2804 "2.8.4". NULL: no version. */
 const char *nccl_run_version(struct arena *arena, long code);
-/* One more GPU, on the host of that name. */
+/* One more GPU, on the host of that name, where it is device `place` ("0 [0x18]"; "": not said): two of
+ * one place are of two hosts ("localhost"). */
 const char *nccl_run_add_rank(struct nccl_run *run, struct arena *arena,
                               const struct nccl_log_options *options, const char *host,
-                              size_t host_length, const char *device_name);
+                              size_t host_length, const char *place, const char *device_name);
 /* The option, the program's name and the file's, in this order. */
 const char *nccl_run_find_op(struct nccl_run *run, const struct nccl_log_options *options,
                              const char *path, struct arena *arena, const char **hint);

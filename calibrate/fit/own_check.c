@@ -15,7 +15,8 @@
 #define SLOWEST_LINK      500 /* NCCL over the host's memory keeps 1/100 of NVLink's rate */
 #define SLOWEST_EVER      1e5 /* of any: no throttled GPU and no link that fell back */
 #define LAUNCH_S          20e-6 /* of a slow host */
-#define LINK_BYTES_LEAST  1e6   /* smaller ones are latency */
+#define UNLIKE            2   /* what bytes count is told in two ways: read alone, or written too */
+#define LINK_BYTES_LEAST  1e6 /* smaller ones are latency */
 
 /* Rows of a table that are slow beyond any cause, and the first of them, or of the slowest. */
 struct slowness {
@@ -147,6 +148,16 @@ static bool check_streams(struct calibrate_job *job) {
                             "%s of %g bytes at %g of %s's peak: fraction_of_peak is a fraction, 1 "
                             "at the peak",
                             row->test, row->bytes, row->fraction_of_peak, job->own->gpu);
+        const double by_time = row->bytes > 0 && row->time_us > 0
+                                   ? row->bytes / (row->time_us * 1e-6) / job->gpu->hbm_bytes_per_s
+                                   : 0;
+        if (stream_kind_of(row) != STREAM_NONE && row->fraction_of_peak > 0 && by_time > 0 &&
+            (by_time > UNLIKE * row->fraction_of_peak || row->fraction_of_peak > UNLIKE * by_time))
+            return error_at(job->err, job->own->files[MEASUREMENT_MEMBW].path, row->line, 0,
+                            "%s of %g bytes in %g us is %.2f of %s's peak of memory, "
+                            "fraction_of_peak says %g: which of them is it?",
+                            row->test, row->bytes, row->time_us, by_time, job->own->gpu,
+                            row->fraction_of_peak);
     }
     return true;
 }

@@ -24,16 +24,21 @@ bool calibrate_gpu_read(struct arena *arena, const char *scenarios_directory, co
                         struct calibrate_gpu *out, struct error *err) {
     struct gpu file, relative;
     *out = (struct calibrate_gpu){ .hardware = gpu };
-    if (!file_is_path(gpu) && !calibrate_knows(gpu, err)) return false;
-    if (!hardware_gpu(arena, scenarios_directory, gpu, &file, err)) return false;
+    struct error unknown = { 0 };
+    const bool known = file_is_path(gpu) || calibrate_knows(gpu, err);
+    if (!hardware_gpu(arena, scenarios_directory, gpu, &file, known ? err : &unknown)) return false;
     take_figures(out, &file);
-    if (plan_is_of(file.name)) {
-        out->profile = arena_text(arena, file.name);
-        return true;
-    }
     /* no price is asked that passes it */
     const struct cluster_network network = { .gpus_per_node = file.gpus_per_node,
                                              .nic_bytes_per_s_per_gpu = 1e9 };
+    if (plan_is_of(file.name)) {
+        struct error unfitted = { 0 }; /* its curves are what is made */
+        const struct cost_model *shipped =
+            cost_model_create(arena, scenarios_directory, file.name, &network, &unfitted);
+        out->profile = arena_text(arena, file.name);
+        if (shipped != NULL) out->relative_efficiency = cost_model_matmul_efficiency(shipped);
+        return true;
+    }
     const struct cost_model *borrowed =
         cost_model_create(arena, scenarios_directory, gpu, &network, err);
     if (borrowed == NULL) return false;

@@ -101,6 +101,14 @@ static const char *name_twice(struct arena *arena, const struct csv *csv) {
     return NULL;
 }
 
+static const char *trimmed(struct arena *arena, const char *name) {
+    name += strspn(name, " \t");
+    size_t length = strlen(name);
+    while (length > 0 && (name[length - 1] == ' ' || name[length - 1] == '\t'))
+        length--;
+    return name[length] == '\0' ? name : arena_format(arena, "%.*s", (int)length, name);
+}
+
 static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     if (*c->at == '{' || *c->at == '[')
         return error_at(err, c->path, 1, 0, "this is JSON: a CSV file with a header is expected");
@@ -117,7 +125,7 @@ static bool cut_header(struct cutter *c, struct csv *csv, struct error *err) {
     csv->column_count = c->count;
     csv->header = arena_array(c->arena, const char *, c->count);
     for (int64_t i = 0; i < c->count; i++)
-        csv->header[i] = c->cells[i];
+        csv->header[i] = trimmed(c->arena, c->cells[i]);
     const char *twice = name_twice(c->arena, csv);
     if (twice != NULL) {
         error_at(err, c->path, 1, 0, "column \"%s\" stands twice in the header", twice);

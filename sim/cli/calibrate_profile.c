@@ -2,29 +2,43 @@
  * it and how they are used. */
 #include "sim/cli/calibrate_profile.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/check.h"
 #include "calibrate/fit/interconnect.h"
 #include "costmodel/hardware.h"
 #include "sim/base/json.h"
+#include "sim/base/output_draft.h"
+
+/* "T": the same stream of zlib, uncompressed. */
+static bool write_text(int descriptor, const char *text, size_t size, bool gzip) {
+    const int own = dup(descriptor);
+    gzFile file = own >= 0 ? gzdopen(own, gzip ? "wb9" : "wbT") : NULL;
+    if (file == NULL) {
+        if (own >= 0) close(own);
+        return false;
+    }
+    const bool ok = size == 0 || gzwrite(file, text, (unsigned)size) == (int)size;
+    return gzclose(file) == Z_OK && ok;
+}
 
 bool calibrate_write_file(const char *path, const char *text, size_t size, struct error *err) {
     const size_t length = strlen(path);
     const bool gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-    /* "T": the same stream of zlib, uncompressed. */
-    gzFile file = gzopen(path, gzip ? "wb9" : "wbT");
-    if (file == NULL) return error_output(err, path);
-    bool ok = size == 0 || gzwrite(file, text, (unsigned)size) == (int)size;
-    ok = gzclose(file) == Z_OK && ok;
-    if (ok) return true;
-    error_output(err, path);
-    struct stat status; /* a device or a pipe stays */
-    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) remove(path);
-    return false;
+    struct output_draft draft;
+    errno = 0;
+    const bool ok =
+        output_draft_open(&draft, path) && write_text(draft.descriptor, text, size, gzip);
+    const int code = errno;
+    if (!output_draft_close(&draft, ok)) {
+        if (!ok) errno = code;
+        return error_output(err, path);
+    }
+    return true;
 }
 
 bool calibrate_write_curves(const cJSON *curves, const char *path, struct error *err) {
@@ -61,6 +75,18 @@ static bool check_tables(struct cli *cli, const struct calibrate_gpu *gpu, const
     if (missing_count > 0 && !cli->common.quiet)
         fprintf(stderr, "%s has no %s: %s stand in\n", measured, missing, stand_ins(cli, gpu));
     return true;
+}
+
+/* The output is none of the files that are read. */
+static bool apart_from_input(struct cli *cli, const char *output, const char *hardware,
+                             const char *measured, struct error *err) {
+    const char *read[MEASUREMENT_FORMAT_COUNT + 1];
+    int64_t count = 0;
+    if (output == NULL) return true;
+    if (hardware != NULL) read[count++] = hardware;
+    for (int f = 0; measured != NULL && f < MEASUREMENT_FORMAT_COUNT; f++)
+        read[count++] = calibrate_table(cli->arena, measured, NULL, measurement_format_names[f]);
+    return error_check_output_apart(err, output, "what is fitted is read", read, count);
 }
 
 /* ---- the shipped curves on the same rows ---- */
@@ -193,6 +219,38 @@ static void print_use(const struct calibrate_gpu *gpu, const struct calibrate_re
          "(calibrate fit --steps); docs/HOWTO-CALIBRATE.md");
 }
 
+/* Which table of the user's made a curve that no GPU has. */
+static bool curves_can_be(struct cli *cli, const struct calibrate_gpu *gpu,
+                          const struct calibrate_report *report, const cJSON *curves,
+                          struct error *err) {
+    static const struct {
+        const char *place;
+        enum measurement_format table;
+    } parts[] = { { "/matmul/", MEASUREMENT_GEMM },
+                  { "/attention/", MEASUREMENT_ATTENTION },
+                  { "/collectives/", MEASUREMENT_NCCL },
+                  { "/streaming/", MEASUREMENT_MEMBW } };
+    struct error own = { 0 };
+    if (calibrate_curves_check(cli->arena, curves, &own)) return true;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *what = strstr(own.text, parts[i].place);
+        if (what == NULL || !report->own_used[parts[i].table]) continue;
+        error_set(err, "%s: its rows make a curve that no GPU has: %.*s",
+                  report->own_paths[parts[i].table], (int)strcspn(what, "\n"), what);
+        if (parts[i].table == MEASUREMENT_GEMM)
+            return error_hint(
+                err,
+                "the rows are faster than the bf16 peak of %.0f TFLOP/s in %s: another "
+                "GPU is a hardware file of its own, with its peak (--gpu FILE)",
+                gpu->bf16_flop_per_s / 1e12, gpu->hardware);
+        return error_hint(err,
+                          "times are in microseconds, sizes in bytes; too few or equal times tell "
+                          "no curve");
+    }
+    *err = own;
+    return false;
+}
+
 int calibrate_profile(struct cli *cli, const char *name, const char *measured, const char *output,
                       cJSON **json) {
     struct error err = { 0 };
@@ -201,6 +259,7 @@ int calibrate_profile(struct cli *cli, const char *name, const char *measured, c
     struct calibrate_gpu gpu;
     struct calibrate_report *report = arena_new(cli->arena, struct calibrate_report);
     if (!calibrate_gpu_read(cli->arena, cli->scenario_options.directory, name, &gpu, &err) ||
+        !apart_from_input(cli, output, gpu.name != NULL ? name : NULL, measured, &err) ||
         (measured != NULL && !check_tables(cli, &gpu, measured, shipped, &err)))
         return cli_error(&err);
     struct shipped_errors by_shipped = { 0 };
@@ -208,7 +267,7 @@ int calibrate_profile(struct cli *cli, const char *name, const char *measured, c
     const bool ok =
         calibrate_fit_profile(cli->arena, measured != NULL ? measured : shipped, shipped, &gpu,
                               curves, report, &err) &&
-        calibrate_curves_check(cli->arena, curves, &err) &&
+        curves_can_be(cli, &gpu, report, curves, &err) &&
         (measured == NULL || shipped_errors_of(cli, &gpu, measured, shipped, &by_shipped, &err)) &&
         (output == NULL || calibrate_write_curves(curves, output, &err));
     cJSON_Delete(curves);
@@ -249,6 +308,7 @@ int calibrate_fabric(struct cli *cli, const char *fabric, const char *measured, 
     if (measured == NULL)
         measured =
             arena_format(cli->arena, "%s/../calibrate/measured", cli->scenario_options.directory);
+    if (!apart_from_input(cli, output, NULL, measured, &err)) return cli_error(&err);
     cJSON *curves = cJSON_CreateObject();
     const bool ok = calibrate_fit_fabric(cli->arena, measured, fabric, curves, &err) &&
                     calibrate_write_curves(curves, output, &err);

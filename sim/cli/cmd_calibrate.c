@@ -409,6 +409,8 @@ static int import(struct cli *cli, const struct calibrate_cli_options *o) {
     else if (!write_rows(&rows, o->output, &err))
         return cli_error(&err);
     if (o->output != NULL) cli_print_output(cli, o->output, "rows", rows.count);
+    if (rows.cut != NULL && !cli->common.quiet)
+        fprintf(stderr, "note: %s: was it stopped? Tables need the large sizes\n", rows.cut);
     note_unknown_gpus(cli, &rows);
     note_other_gpu(cli, &rows);
     if (!cli->common.quiet)

@@ -36,10 +36,10 @@ static const struct {
     const char *want;
 } cases[] = {
     { "nccl",
-      NCCL REDUCE("1048576", "40", "2.21.5") REDUCE("2097152", "50", "2.21.5")
-          REDUCE("4194304", "70", "2.27.3"),
+      NCCL REDUCE("1048576", "40", "2.21.5") REDUCE("67108864", "500", "2.21.5")
+          REDUCE("134217728", "700", "2.27.3"),
       IN_CURVES, "3 rows of H20 (NCCL 2.21.5 (2), 2.27.3 (1)) in " },
-    { "nccl", NCCL REDUCE("1048576", "40", "2.21.5") REDUCE("2097152", "50", ""), IN_CURVES,
+    { "nccl", NCCL REDUCE("1048576", "40", "2.21.5") REDUCE("67108864", "500", ""), IN_CURVES,
       "(NCCL 2.21.5 (1), not stated (1)) in " },
     { "nccl", NCCL REDUCE("1048576", "40", "") REDUCE("1073741824", "4.7", ""), IN_ERROR,
       "nccl.csv:3: error: all_reduce of 1.07374e+09 bytes among 8 GPUs in 4.7 us is 4e+05 GB/s a "
@@ -51,8 +51,24 @@ static const struct {
       "nccl.csv:2: error: all_reduce of 1.04858e+06 bytes among 8 GPUs in 40000 us takes 9.81e+03 "
       "times what the links at their full rate make of it: is time_us in microseconds?" },
     { "nccl",
-      NCCL REDUCE("1048576", "25", "") REDUCE("2097152", "9", "") REDUCE("4194304", "500", ""),
+      NCCL REDUCE("1048576", "25", "") REDUCE("2097152", "9", "") REDUCE("67108864", "500", ""),
       IN_NOTES, "all-reduce of 8 on H20: one in five points lies " },
+    /* a run that was stopped before its sizes tell a bandwidth */
+    { "nccl", NCCL REDUCE("1024", "20", "") REDUCE("65536", "22", ""), IN_ERROR,
+      "2 rows of H20 not taken: the largest sizes of their collective and ranks tell no bandwidth: "
+      "a "
+      "table needs 64 MB, no faster than the links (the first in line 2)" },
+    { "nccl", NCCL REDUCE("67108864", "400", "") REDUCE("134217728", "460", ""), IN_ERROR,
+      "tell no bandwidth" },
+    { "membw", MEMBW STREAM("a") "H20,stream-scale,1e9,270,0.2,a,mine\n", IN_ERROR,
+      "stream-scale of 1e+09 bytes in 270 us is 0.93 of H20's peak of memory, fraction_of_peak "
+      "says "
+      "0.2: which of them is it?" },
+    { "attention",
+      ATTENTION FORWARD("4096", "8", "1400") FORWARD("4096", "8", "1401")
+          FORWARD("4096", "8", "1402") FORWARD("4096", "8", "1403") FORWARD("4096", "8", "1404")
+              FORWARD("4096", "8", "1405"),
+      IN_ERROR, "of two lengths" },
     { "gemm", GEMM "H20,bf16,4096,4096,4096,1200000,torch,mine\n", IN_ERROR,
       "gemm.csv:2: error: a matmul of 4096 x 4096 x 4096 in 1.2e+06 us takes 1.23e+03 times what "
       "the GPU's peaks and a launch make of it: is time_us in microseconds?" },
@@ -60,8 +76,8 @@ static const struct {
       "gemm.csv:2: error: a quote is opened and not closed" },
     { "nccl",
       NCCL REDUCE("1048576", "40", "")
-          REDUCE("4194304", "70", "") "H20,1,1,,all_reduce,1073741824,0.4"
-                                      ",1,,mine\n",
+          REDUCE("134217728", "700", "") "H20,1,1,,all_reduce,1073741824,0.4"
+                                         ",1,,mine\n",
       IN_CURVES, "2 rows of H20 in " },
     { "membw", MEMBW STREAM("a") STREAM("b") STREAM("a"), IN_CURVES,
       "3 rows of H20 (streams, a (2), b (1)) in " },

@@ -97,7 +97,41 @@ static void test_broken(void **state) {
 #define TABLE                                                                                      \
     HEADER                                                                                         \
     " 1024 256 float sum -1 12.3 0.08 0.08 N/A 12.1 0.08 0.08 N/A\n"
+#define SIZED                                                                                      \
+    "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 1024 maxBytes "     \
+    "4096 "                                                                                        \
+    "step: 2(factor)\n"
 #define STARTS(name) "# Collective test starting: " name "_perf\n# nThread 1 nGpus 1\n"
+
+static void read_text(struct arena *arena, const char *text, struct nccl_log_rows *rows) {
+    char path[] = "/tmp/ballast-log-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_int_equal(write(descriptor, text, strlen(text)), strlen(text));
+    close(descriptor);
+    const struct nccl_log_options options = { 0 };
+    struct error err = { 0 };
+    *rows = (struct nccl_log_rows){ 0 };
+    if (!nccl_log_read(arena, path, &options, rows, &err)) fail_msg("%s", err.text);
+    unlink(path);
+}
+
+/* Two hosts of one name, and a log that ends before its sizes do. */
+static void test_hosts_and_ends(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct nccl_log_rows rows;
+    read_text(arena,
+              STARTS("sendrecv") RANK("0", "0") RANK("0", "1") RANK("0", "0") RANK("0", "1") TABLE,
+              &rows);
+    assert_int_equal(rows.rows[0].row.n_nodes, 2);
+    assert_int_equal(rows.rows[0].row.n_gpus, 4);
+    assert_null(rows.cut);
+    read_text(arena, SIZED RANK("0", "0") RANK("0", "1") TABLE, &rows);
+    assert_non_null(strstr(rows.cut, " ends at 1024 bytes of maxBytes 4096"));
+    read_text(arena, SIZED RANK("0", "0") RANK("0", "1") TABLE "# Avg bus bandwidth : 1\n", &rows);
+    assert_null(rows.cut);
+    arena_destroy(arena);
+}
 
 /* What launchers, shells and other programs make of a log. */
 static void test_shapes(void **state) {
@@ -110,6 +144,14 @@ static void test_shapes(void **state) {
         { "plain, -c 0", "", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
         { "srun -l", "0: ", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
         { "Hydra", "[0] ", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "a host's name", "node1: ", STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2,
+          NULL },
+        { "docker compose", "worker-0  | ", STARTS("all_reduce") RANK("0", "0") TABLE, 0,
+          "no results of nccl-tests" },
+        { "docker compose, narrow", "worker-0 | ",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
+        { "Open MPI and a host", "[1,0]<stdout>:node1: ",
+          STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
         { "kubectl", "2026-01-31T12:00:00.123456789Z ",
           STARTS("all_reduce") RANK("0", "0") RANK("0", "1") TABLE, 2, NULL },
         { "kubectl --prefix", "[pod/launcher-0/mpi] 2026-01-31T12:00:00.123456789Z ",
@@ -224,9 +266,8 @@ static void test_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_rows),           cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_hosts_and_ends), cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
