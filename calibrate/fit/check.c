@@ -11,6 +11,7 @@
 #include <strings.h>
 #include "calibrate/fit/calibrate.h"
 #include "calibrate/fit/calibrate_job.h"
+#include "calibrate/fit/gpu_name.h"
 #include "calibrate/fit/interconnect.h"
 #include "calibrate/fit/measurements.h"
 #include "calibrate/fit/own_tables.h"
@@ -237,10 +238,18 @@ static const char *impossible(struct arena *arena, const struct question *q,
                : NULL;
 }
 
+/* A hardware file of the user's is of the GPU that its name or description says. */
+static bool is_called(const struct gpu *gpu, const char *name) {
+    return strcmp(gpu->name, name) == 0 ||
+           strcmp(gpu_name_short(gpu->description), gpu_name_short(name)) == 0;
+}
+
 /* By the GPU that the row names, whichever profile prices it; of one that is not known all may be. */
-static bool find_impossible(struct checker *c, const struct question *q, const char **why) {
+static bool find_impossible(struct checker *c, const struct question *q, const struct gpu *priced,
+                            const char **why) {
     const char *profile = calibrate_profile_of(q->gpu);
     struct cost_model *model;
+    if (profile == NULL && is_called(priced, q->gpu)) *why = impossible(c->arena, q, priced);
     if (profile == NULL) return true;
     if (!find_model(c, profile, "", &model)) return false;
     *why = impossible(c->arena, q, cost_model_gpu(model));
@@ -262,7 +271,7 @@ static bool answer(struct checker *c, const struct question *q) {
         return true;
     }
     const char *why = NULL;
-    if (!find_impossible(c, q, &why)) return false;
+    if (!find_impossible(c, q, cost_model_gpu(model), &why)) return false;
     if (why != NULL) {
         skip(c, why);
         return true;
