@@ -31,6 +31,20 @@ static void derive_degree(struct measured_row *row) {
                       (long)left);
 }
 
+/* Two parts a stage, as torchtitan's schedule of that name has by default, where the row says that the
+ * pipeline is interleaved and not how often; 1: it does not say so, or the layers do not divide. */
+static int64_t least_interleaved(struct measured_row *row) {
+    const struct measured_run *r = &row->run;
+    enum { LEAST = 2 };
+    const bool empty = r->schedule[0] == '\0';
+    const bool said = strcmp(r->schedule, "interleaved") == 0 ||
+                      (empty && (measured_text_says(r->stack, "interleaved") ||
+                                 measured_says_framework(r->notes, "interleaved")));
+    if (r->vpp == 1 || row->pp < 2 || !said || r->layers % (row->pp * LEAST) != 0) return 1;
+    measured_row_note(row, "vpp: %d, the least of an interleaved pipeline", LEAST);
+    return LEAST;
+}
+
 static enum validation_skip choose_degrees(struct measured_row *row) {
     struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
@@ -62,7 +76,7 @@ static enum validation_skip choose_degrees(struct measured_row *row) {
                                                  (long)r->dp, (long)r->gpu_count, (long)row->dp));
         measured_row_note(row, "dp: counts the %ld ranks of cp, too", (long)row->cp);
     }
-    const int64_t vpp = r->vpp > 0 ? r->vpp : 1;
+    const int64_t vpp = r->vpp > 0 ? r->vpp : least_interleaved(row);
     row->vpp = row->pp > 1 ? vpp : 1;
     if (vpp != row->vpp) measured_row_note(row, "vpp: %ld has no effect on one stage", (long)vpp);
     if (row->pp > 1 && row->vpp == 1 && strcmp(r->schedule, "interleaved") == 0)
