@@ -140,17 +140,17 @@ struct stack_block {
     enum stack_unpads unpads;
     /* lengths of which unfused attention's softmax is one kernel; 0: any */
     int64_t softmax_multiple;
-    bool whole_logits;    /* each TP rank gathers the logits and computes the whole loss */
-    bool odd_vocabulary;  /* not padded: rows of logits may begin anywhere */
+    bool whole_logits;   /* each TP rank gathers the logits and computes the whole loss */
+    bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not gathered them so;
      * else once a step, which is left out */
     bool casts_weights;
     bool compiled; /* pads odd rows of unfused scores; fuses what joins an adapter to its layer */
     bool unfused_encoder; /* a vision encoder's attention writes its scores, whatever the others' */
     bool remakes_activation; /* the backward makes it anew from what the up matmul wrote */
-    bool dropout_apart;   /* a branch is dropped out before the kernel that adds it */
+    bool dropout_apart;      /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
-    bool repeats_keys;    /* keys and values reach SDPA once for each query head */
+    bool repeats_keys;     /* keys and values reach SDPA once for each query head */
     bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
 };
 
@@ -209,9 +209,10 @@ struct stack {
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
     int64_t zero_stage;    /* without a pipeline; -1: the backend's usual one */
     const char *partition; /* policy.partition of a scenario that names none */
+    bool no_dropout;       /* ... and without it, with unfused attention too */
     bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
     bool context_heads; /* ranks of context parallelism exchange heads for tokens where they can */
-    bool context_gathers; /* or gather keys and values in front of a ring */
+    bool context_gathers;    /* or gather keys and values in front of a ring */
     bool context_contiguous; /* a ring's ranks hold contiguous tokens: their causal pairs differ */
     /* kernels: memory traffic over that of the fused kernel that layer_operators.c assumes */
     double norm_traffic, norm_backward_traffic;

@@ -92,7 +92,8 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     if (r->logit_cap && headed) cJSON_AddBoolToObject(language, "logit_cap", true);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;
-    const bool dropout = gpt && (naive || row->out->stack->gpt_dropout);
+    const bool dropout =
+        gpt && !row->out->stack->no_dropout && (naive || row->out->stack->gpt_dropout);
     cJSON_AddBoolToObject(language, "dropout", dropout);
     if (dropout && r->dropout < 0) note_usual(row, "dropout: on", r->ffn);
     cJSON_AddNumberToObject(language, "vocabulary", (double)r->vocab);

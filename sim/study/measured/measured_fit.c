@@ -90,25 +90,27 @@ static void set_micro_batch(struct measured_row *row, int64_t samples) {
     row->micro_batch = samples;
 }
 
-/* Without stages nothing is gained by more micro-batches than memory asks for. */
+/* Without stages nothing is gained by more micro-batches than memory asks for: the largest divisor of
+ * a rank's samples that fits. Few fit where gradients are kept whole while they accumulate and one
+ * micro-batch has none to keep, so the search begins at the top. */
 void measured_row_micro_batch(struct measured_row *row) {
     const struct measured_run *r = &row->run;
-    if (r->micro_batch > 0 || r->grad_accum > 0 || row->pp > 1 || row->vision != NULL ||
-        strcmp(r->outcome, "oom") == 0 || row->global_batch % row->dp != 0)
+    enum { MOST = 64 }; /* more fill any GPU */
+    if (r->micro_batch > 0 || r->grad_accum > 0 || row->pp > 1 || strcmp(r->outcome, "oom") == 0 ||
+        row->global_batch % row->dp != 0)
         return;
     const int64_t least = row->micro_batch, local = row->global_batch / row->dp;
-    int64_t most = least;
-    while (local % (2 * most) == 0) {
-        set_micro_batch(row, 2 * most);
-        if (fit_of(row, false) != FIT_YES) break;
-        most *= 2;
+    int64_t most = local < MOST ? local : MOST;
+    for (; most > least; most--) {
+        if (local % most != 0) continue;
+        set_micro_batch(row, most);
+        if (fit_of(row, false) == FIT_YES) break;
     }
-    set_micro_batch(row, most);
-    if (most == least) return;
+    set_micro_batch(row, most > least ? most : least);
+    if (most <= least) return;
     row->fit = FIT_NOT_ASKED;
     note_chosen(row, "micro_batch: ",
-                arena_format(row->context->arena,
-                             "micro_batch: %ld, the most by doubling with which it fits",
+                arena_format(row->context->arena, "micro_batch: %ld, the most with which it fits",
                              (long)most));
 }
 

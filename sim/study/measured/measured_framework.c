@@ -265,6 +265,36 @@ static bool is_ampere(const char *hardware) {
     return strcasestr(hardware, "a100") != NULL || strcasestr(hardware, "a800") != NULL;
 }
 
+/* Behind the stack's first word in source or notes: "NeMo 24.07", "llm-foundry 2023"; or of a release there
+ * of what it runs on ("torch 2.1"). */
+static int64_t year_beside(const struct measured_run *run) {
+    enum { SHORTEST = 4, LONGEST = 32, VERSION = 12 };
+    const char *const texts[] = { run->source, run->notes };
+    size_t length = strcspn(run->stack, " ,;(0123456789");
+    while (length > 0 && !isalnum((unsigned char)run->stack[length - 1]))
+        length--;
+    const bool tells = length >= SHORTEST && length < LONGEST;
+    char word[LONGEST] = "";
+    if (tells) memcpy(word, run->stack, length);
+    for (size_t i = 0; tells && i < sizeof texts / sizeof texts[0]; i++)
+        for (const char *at = strcasestr(texts[i], word); at != NULL;
+             at = strcasestr(at + 1, word)) {
+            if ((at > texts[i] && isalnum((unsigned char)at[-1])) ||
+                strchr(" -:=v", at[length]) == NULL)
+                continue;
+            char behind[VERSION + 1] = "";
+            strncat(behind, at + length, VERSION);
+            behind[1 + strcspn(behind + 1, " ,;)(")] = '\0';
+            const int64_t year = stack_name_year(behind);
+            if (year > 0) return year;
+        }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const int64_t year = measured_release_year_under(run->stack, texts[i]);
+        if (year > 0) return year;
+    }
+    return 0;
+}
+
 bool measured_year_is_of_fp16(const struct measured_run *run) {
     static const char *const codes[] = { "lm", "deepspeed", NULL };
     return stack_name_year(run->stack) == 0 && measured_release_year(run->stack) == 0 &&
@@ -279,7 +309,9 @@ int64_t measured_year(const struct measured_run *run) {
     const int64_t named = stack_name_year(run->stack);
     if (measured_year_is_of_fp16(run)) return LAST_YEAR_OF_FP16;
     const int64_t released = named > 0 ? 0 : measured_release_year(run->stack);
-    return named > 0 ? named : released > 0 ? released : paper_year(run->source);
+    if (named > 0 || released > 0) return named > 0 ? named : released;
+    const int64_t printed = paper_year(run->source);
+    return printed > 0 ? printed : year_beside(run);
 }
 
 bool measured_of_year(const struct measured_run *run, int64_t last) {

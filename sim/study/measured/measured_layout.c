@@ -78,6 +78,8 @@ static enum validation_skip choose_degrees(struct measured_row *row) {
     }
     const int64_t vpp = r->vpp > 0 ? r->vpp : least_interleaved(row);
     row->vpp = row->pp > 1 ? vpp : 1;
+    if (row->pp > 1 && row->vpp == 1 && r->vpp < 1 && r->schedule[0] == '\0')
+        measured_row_note(row, "vpp: 1, as nothing says that the pipeline is interleaved");
     if (vpp != row->vpp) measured_row_note(row, "vpp: %ld has no effect on one stage", (long)vpp);
     if (row->pp > 1 && row->vpp == 1 && strcmp(r->schedule, "interleaved") == 0)
         measured_row_note(row,

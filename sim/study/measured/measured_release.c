@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include "sim/study/measured/measured_row.h"
+#include "sim/study/measured/measured_words.h"
 
 /* Up to this release; beyond the last one nothing is said. */
 struct release {
@@ -78,15 +79,46 @@ static int64_t year_behind(const struct product *product, const char *at) {
     return year_of(product, major, strtol(end + 1, NULL, 10));
 }
 
+static int64_t year_of_product(const struct product *product, const char *text) {
+    const size_t length = strlen(product->name);
+    for (const char *at = strcasestr(text, product->name); at != NULL;
+         at = strcasestr(at + 1, product->name)) {
+        const bool whole = at == text || !isalnum((unsigned char)at[-1]);
+        const int64_t year = whole ? year_behind(product, at + length) : 0;
+        if (year > 0) return year;
+    }
+    return 0;
+}
+
 int64_t measured_release_year(const char *text) {
     for (int i = 0; i < PRODUCT_COUNT; i++) {
-        const size_t length = strlen(products[i].name);
-        for (const char *at = strcasestr(text, products[i].name); at != NULL;
-             at = strcasestr(at + 1, products[i].name)) {
-            const bool whole = at == text || !isalnum((unsigned char)at[-1]);
-            const int64_t year = whole ? year_behind(&products[i], at + length) : 0;
-            if (year > 0) return year;
-        }
+        const int64_t year = year_of_product(&products[i], text);
+        if (year > 0) return year;
+    }
+    return 0;
+}
+
+/* Whether a stack of that name runs on the product. */
+static bool runs_on(const char *stack, const char *product) {
+    static const char *const pairs[][2] = {
+        { "torch", "pytorch" },        { "pytorch", "torch" },
+        { "transformers", "hf" },      { "transformers", "huggingface" },
+        { "transformers", "trainer" }, { "transformers", "trl" },
+        { "transformers", "peft" },    { "transformers", "accelerate" },
+        { "transformers", "axolotl" },
+    };
+    if (measured_text_says(stack, product)) return true;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (strcmp(pairs[i][0], product) == 0 && measured_text_says(stack, pairs[i][1]))
+            return true;
+    return false;
+}
+
+int64_t measured_release_year_under(const char *stack, const char *text) {
+    for (int i = 0; i < PRODUCT_COUNT; i++) {
+        if (!runs_on(stack, products[i].name)) continue;
+        const int64_t year = year_of_product(&products[i], text);
+        if (year > 0) return year;
     }
     return 0;
 }

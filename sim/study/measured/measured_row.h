@@ -105,6 +105,8 @@ bool measured_is_eager(const struct measured_run *run);
 /* measured_release.c. The year of the first release of a framework that the text names
  * ("transformers 4.36", "torch 2.1.2"); 0: none. */
 int64_t measured_release_year(const char *text);
+/* Of the first release in the text of what a stack of that name runs on. */
+int64_t measured_release_year_under(const char *stack, const char *text);
 /* The year that the stack's name says or its release is of, else that of its source's arXiv number,
  * else 2022 of Megatron-LM in fp16 on A100, adapters apart, which the second tells; 0: none. And whether there
  * is one, and none after `last`. */

@@ -454,6 +454,18 @@ static bool read_with_unit(struct arena *arena, const struct column *column, con
     return false;
 }
 
+/* "max 2048", "up to 2048" and "<= 2048" are "2048 max". */
+static const char *limit_behind(struct arena *arena, const char *text) {
+    static const char *const words[] = { "max", "maximum", "up to", "at most", "<=", "<" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t length = strlen(words[i]);
+        if (strncasecmp(text, words[i], length) != 0) continue;
+        const char *number = text + length + strspn(text + length, " :=");
+        if (isdigit((unsigned char)*number)) return arena_format(arena, "%s max", number);
+    }
+    return text;
+}
+
 /* "128k" and "128 K tokens" are 131,072; other cells with a k stay what they are, a mistake. */
 static const char *plain_length(struct arena *arena, const struct column *column, const char *text,
                                 struct measured_run *run) {
@@ -475,6 +487,8 @@ static void read_cell(struct arena *arena, const struct csv *csv, int64_t row, i
     const char *text = csv_cell(csv, row, place);
     const char *mistake = NULL;
     if (column->type != COLUMN_LABEL) text = measured_cell(arena, text);
+    if (column->offset == AT(seq_len) || column->offset == AT(seq_len_text))
+        text = limit_behind(arena, text);
     int64_t meant;
     const bool pythons = column->offset == AT(zero_stage) && strcmp(text, "None") == 0;
     if (column->type >= COLUMN_COUNT && strcasecmp(text, "none") == 0 &&

@@ -363,6 +363,8 @@ static enum measured_kernels kernels_at(const struct clause *clause, int i, cons
     if (is(clause, i, "compile") && is(clause, i + 1, "model") &&
         clause_is_one_of(clause_token(clause, i + 2), refused))
         return KERNELS_NOT_COMPILED; /* "compile_model False" */
+    const int first = is(clause, i - 1, "torch") ? i - 1 : i;
+    if (is(clause, first - 1, "before")) return KERNELS_NOT_COMPILED; /* "before torch.compile" */
     switch (clause_polarity(clause, i, i, rest)) {
     case POLARITY_SAID:
         return KERNELS_COMPILED;

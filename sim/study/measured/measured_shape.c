@@ -75,9 +75,9 @@ static bool stands_behind_letter(const char *model, const char *whole, const cha
 }
 
 /* "lm-7b" is not in "StableLM-7B" nor "olmo" in "Molmo"; "llama-7b" is in "OpenLLaMA-7B". */
-static bool holds_name(const char *model, const char *wanted, const char *plain) {
+static bool holds_name(const char *model, const char *wanted, const char *name, const char *plain) {
     enum { LONG_FAMILY = 5 };
-    const size_t letters = strspn(plain, "abcdefghijklmnopqrstuvwxyz");
+    const size_t letters = strspn(name, "abcdefghijklmnopqrstuvwxyz");
     for (const char *at = strstr(wanted, plain); at != NULL; at = strstr(at + 1, plain))
         if (letters >= LONG_FAMILY || !stands_behind_letter(model, wanted, at)) return true;
     return false;
@@ -89,7 +89,7 @@ static void keep_longer(struct arena *arena, const char *model, const char *name
     const char *plain = plain_name(arena, name);
     const size_t length = strlen(plain),
                  so_far = *best != NULL ? strlen(plain_name(arena, *best)) : 0;
-    if (!holds_name(model, plain_name(arena, model), plain) || length < so_far ||
+    if (!holds_name(model, plain_name(arena, model), name, plain) || length < so_far ||
         (length == so_far && strcmp(name, *best) > 0))
         return;
     *best = name;
@@ -171,17 +171,12 @@ static const char *shipped_model(const struct measured_context *context,
     return best;
 }
 
-/* "LLaVA-1.5-7B" says which encoder it has. NULL: the row does, or nothing tells. */
-static const char *encoder_of_model(const struct measured_context *context,
-                                    const struct measured_run *run) {
+/* The vision module that a model's file names; NULL: none. */
+static const char *module_of_file(const struct measured_context *context, const char *name) {
     struct arena *arena = context->arena;
     struct error ignored = { 0 };
-    if (strcmp(run->modality, "vision+text") != 0 || run->vision_model[0] != '\0') return NULL;
-    const char *name = shipped_model(context, run);
     struct json *json =
-        name == NULL ? NULL
-                     : json_load(arena_format(arena, "%s/models/%s.json", context->directory, name),
-                                 &ignored);
+        json_load(arena_format(arena, "%s/models/%s.json", context->directory, name), &ignored);
     if (json == NULL) return NULL;
     const cJSON *vision = cJSON_GetObjectItemCaseSensitive(json_root(json), "vision");
     const char *module = cJSON_GetStringValue(
@@ -189,6 +184,31 @@ static const char *encoder_of_model(const struct measured_context *context,
     module = module != NULL ? arena_text(arena, module) : NULL;
     json_destroy(json);
     return module;
+}
+
+/* "LLaVA-1.5-7B" says which encoder it has: by scenarios/models, or by its public_encoders.csv, which
+ * tells how many patches become a token, too. NULL: the row does, or nothing tells. */
+static const char *encoder_of_model(const struct measured_context *context,
+                                    struct measured_run *run) {
+    struct arena *arena = context->arena;
+    struct error ignored = { 0 };
+    if (strcmp(run->modality, "vision+text") != 0 || run->vision_model[0] != '\0') return NULL;
+    const char *shipped = shipped_model(context, run), *longest = shipped;
+    const char *path = arena_format(arena, "%s/models/public_encoders.csv", context->directory);
+    const struct csv *csv = access(path, R_OK) == 0 ? csv_load(arena, path, &ignored) : NULL;
+    for (int64_t row = 0; csv != NULL && row < csv->row_count; row++)
+        keep_longer(arena, run->model, csv_cell(csv, row, csv_column(csv, "name")), &longest);
+    if (longest == NULL || longest == shipped)
+        return longest != NULL ? module_of_file(context, shipped) : NULL;
+    for (int64_t row = 0; row < csv->row_count; row++) {
+        if (strcmp(csv_cell(csv, row, csv_column(csv, "name")), longest) != 0) continue;
+        int64_t merge = 0;
+        if (run->image_merge < 1 &&
+            csv_count(csv, row, csv_column(csv, "merge"), &merge, &ignored) && merge > 1)
+            run->image_merge = merge;
+        return csv_cell(csv, row, csv_column(csv, "module"));
+    }
+    return NULL;
 }
 
 /* The public model that the row names: one of scenarios/models, or a line of its
@@ -334,7 +354,8 @@ static bool begins_with_gpt(const struct measured_context *context, const char *
     const char *name = plain_name(context->arena, without_owner(model));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (strncmp(name, families[i], strlen(families[i])) == 0) return true;
-    return false;
+    return measured_text_says(model, "gpt-2") || measured_text_says(model, "gpt2") ||
+           measured_text_says(model, "gpt-3") || measured_text_says(model, "gpt3");
 }
 
 /* What the public models of a family have besides (modeling files of Transformers). A model "like" one

@@ -329,6 +329,11 @@ static bool is_open(const char *name) {
     return strcmp(name, "pytorch-eager-2026") == 0;
 }
 
+/* A framework's own name that is a stack's too ("torchtitan"): no year is in it. */
+static bool is_plain_name(const struct stack *stack, const char *name) {
+    return strcasecmp(stack->name, name) == 0 && strchr(name, '-') == NULL;
+}
+
 /* Where no stack is named, the source's name may say one: "haotian-liu/LLaVA". */
 static void find_stack(struct measured_row *row) {
     const struct measured_run *r = &row->run;
@@ -343,6 +348,12 @@ static void find_stack(struct measured_row *row) {
     if (stack != NULL && !exact && stack_name_year(name) == 0 && year > 0)
         stack =
             stack_find(list, arena_format(arena, "%s %ld", name, (long)year), divided, &ignored);
+    if (stack != NULL && exact && year > 0 && is_plain_name(stack, name)) {
+        const struct stack *of_year =
+            stack_find(list, arena_format(arena, "%s %ld", name, (long)year), divided, &ignored);
+        if (of_year != NULL && llabs(of_year->year - year) < llabs(stack->year - year))
+            stack = of_year;
+    }
     const bool open = stack_named(list, name) == NULL || is_open(name);
     const char *told = open ? measured_framework(arena, list, r, divided) : NULL;
     const struct stack *other = told != NULL ? stack_find(list, told, divided, &ignored) : NULL;

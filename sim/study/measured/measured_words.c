@@ -423,6 +423,8 @@ int64_t measured_zero_stage(const char *stack) {
     for (const char *at = stack; *at != '\0'; at++) {
         if (at > stack && isalnum((unsigned char)at[-1])) continue;
         if (strncasecmp(at, "ddp", 3) == 0 && !isalnum((unsigned char)at[3])) return 0;
+        if (strncasecmp(at, "nanogpt", 7) == 0 && !isalnum((unsigned char)at[7]))
+            return 0; /* DDP */
         if (strncasecmp(at, "gemini", 6) == 0 && !isalnum((unsigned char)at[6]))
             return 3; /* ColossalAI's, which shards parameters too */
         if (strncasecmp(at, "zero", 4) != 0) continue;

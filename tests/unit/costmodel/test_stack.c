@@ -326,7 +326,7 @@ static void test_find(void **state) {
         { "QwenLM/Qwen", "qwen-deepspeed", true },
         { "nanotron", "nanotron", true },
         { "something else", NULL, false },
-        { "torchtitan-2024", "pytorch-fsdp2", true }, /* its loss was not compiled yet */
+        { "torchtitan-2024", "torchtitan-2024", true }, /* its loss was not compiled yet */
         { "torchtitan-2025", "torchtitan", true },
         { "torchtitan-2026-05", "torchtitan-chunked", true },
         { "torchtitan-2026-07", "torchtitan-chunked", true },

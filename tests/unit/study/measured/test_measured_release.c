@@ -36,7 +36,17 @@ static void test_years(void **state) {
             fail_msg("\"%s\": %ld", cases[i].text, (long)measured_release_year(cases[i].text));
 }
 
+static void test_years_beside(void **state) {
+    (void)state;
+    assert_int_equal(measured_release_year_under("HF Trainer", "with transformers 4.31"), 2023);
+    assert_int_equal(measured_release_year_under("PyTorch FSDP", "torch 2.1.2"), 2023);
+    assert_int_equal(measured_release_year_under("Megatron-LM", "Megatron-LM v2.5"), 2021);
+    assert_int_equal(measured_release_year_under("Megatron-LM", "torch 2.1.2"), 0);
+    assert_int_equal(measured_release_year_under("nanotron", "transformers 4.31"), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_years) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_years),
+                                        cmocka_unit_test(test_years_beside) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

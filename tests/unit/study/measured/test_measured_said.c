@@ -511,6 +511,8 @@ static void test_kernels(void **state) {
         { "hf-trainer-compile-2026", KERNELS_COMPILED },
         { "not compiled", KERNELS_NOT_COMPILED },
         { "without torch.compile", KERNELS_NOT_COMPILED },
+        { "before torch.compile", KERNELS_NOT_COMPILED },
+        { "compiled before the first step", KERNELS_COMPILED },
         { "nothing compiled (COMPILE=no)", KERNELS_NOT_COMPILED },
         { "torch.compile disabled", KERNELS_NOT_COMPILED },
         { "torch.compile not used", KERNELS_NOT_COMPILED },

@@ -168,10 +168,8 @@ static void test_doubts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_nothing_counts),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_times),  cmocka_unit_test(test_nothing_counts),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_doubts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
