@@ -64,7 +64,8 @@ static const struct field description_fields[] = {
     { "clip_ms", FIELD_NODE, AT(clip_ms), 0, 0, "null", "ms",
       "distribution of the length of a video clip (null: no video)", NULL },
     { "frame_sizes", FIELD_NODE, AT(frame_sizes), 0, 0, "null", "pixels",
-      "list of { width, height, share } that the frames of clips have, drawn by their shares (null: "
+      "list of { width, height, share } that the frames of clips have, drawn by their shares "
+      "(null: "
       "the model's)",
       NULL },
     { "clip_limit_ms", FIELD_COUNT, AT(clip_limit_ms), 1, RECORD_MAX_CLIP_MS, "null", "ms",
@@ -210,14 +211,19 @@ static bool choose_parts(struct dataset_loading *l, const cJSON *list) {
     return true;
 }
 
+/* key, node: where the description names it. */
 static bool read_one_file(struct dataset_loading *l, const struct file_entry *entry,
-                          const char *file) {
+                          const char *file, const cJSON *node, const char *key) {
     struct dataset *dataset = l->builder->dataset;
     const char *path =
         file[0] == '/' ? file : arena_format(dataset->arena, "%s/%s", l->directory, file);
     const char *part = entry->part != NULL ? entry->part : l->d->name;
     enum file_format format =
         (enum file_format)(entry->format != FORMAT_AUTO ? entry->format : l->d->format);
+    if (access(path, F_OK) != 0)
+        return json_error(l->json, cJSON_GetObjectItemCaseSensitive(node, key), l->err,
+                          "a path from this file's folder", "cannot read %s: %s", path,
+                          strerror(errno));
     return read_data_file(l->builder, path, format, part, l->options, l->err);
 }
 
@@ -225,11 +231,11 @@ static bool read_one_file(struct dataset_loading *l, const struct file_entry *en
 static bool read_listed_file(struct dataset_loading *l, const struct file_entry *entry,
                              const cJSON *node) {
     if (!choose_parts(l, entry->parts)) return false;
-    if (entry->overlay == NULL) return read_one_file(l, entry, entry->file);
+    if (entry->overlay == NULL) return read_one_file(l, entry, entry->file, node, "file");
     dataset_builder_overlay(l->builder);
-    if (!read_one_file(l, entry, entry->overlay)) return false;
+    if (!read_one_file(l, entry, entry->overlay, node, "overlay")) return false;
     dataset_builder_under_overlay(l->builder);
-    if (!read_one_file(l, entry, entry->file)) return false;
+    if (!read_one_file(l, entry, entry->file, node, "file")) return false;
     int64_t part = 0;
     const int64_t left = dataset_builder_overlay_end(l->builder, &part);
     return left == 0 ||
@@ -267,16 +273,11 @@ static bool refuse_other_keys(const struct dataset_loading *l) {
     static const struct {
         const char *key, *kind;
     } keys[] = {
-        { "seed", "distribution" },
-        { "vision_tiles", "distribution" },
-        { "text_tokens", "distribution" },
-        { "language_tokens", "distribution" },
-        { "clip_ms", "distribution" },
-        { "frame_sizes", "distribution" },
-        { "correlation", "distribution" },
-        { "bounds", "bounds" },
-        { "samples_per_bound", "bounds" },
-        { "components", "mixture" },
+        { "seed", "distribution" },        { "vision_tiles", "distribution" },
+        { "text_tokens", "distribution" }, { "language_tokens", "distribution" },
+        { "clip_ms", "distribution" },     { "frame_sizes", "distribution" },
+        { "correlation", "distribution" }, { "bounds", "bounds" },
+        { "samples_per_bound", "bounds" }, { "components", "mixture" },
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const cJSON *node = dataset_key(l, keys[i].key);

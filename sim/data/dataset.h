@@ -86,6 +86,8 @@ struct dataset {
 typedef void (*dataset_progress)(void *context, int64_t bytes_done, int64_t bytes_total);
 
 struct dataset_options {
+    /* The mixture that it is a component of, which it cannot hold again; NULL: none. */
+    const struct dataset_mixture *within;
     const struct tiling *tiling; /* NULL: as file */
     int64_t
         max_language_tokens; /* longer samples are cut to this, as the model's limit does; 0: no */

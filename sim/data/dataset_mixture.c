@@ -8,6 +8,9 @@
 #include <gsl/gsl_rng.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "sim/base/file_place.h"
 #include "sim/data/dataset_description.h"
 
 enum { COMPONENT_LIMIT = 64 };
@@ -44,15 +47,44 @@ static void destroy(struct component *components, int64_t count) {
     }
 }
 
+/* A description that is being read, and the one that it is a component of. */
+struct dataset_mixture {
+    struct stat file;
+    const struct dataset_mixture *within;
+};
+
+static bool is_within(const struct dataset_mixture *mixture, const char *file) {
+    struct stat status;
+    if (stat(file, &status) != 0) return false;
+    for (; mixture != NULL; mixture = mixture->within)
+        if (mixture->file.st_dev == status.st_dev && mixture->file.st_ino == status.st_ino)
+            return true;
+    return false;
+}
+
 static struct dataset *load(const struct dataset_loading *l, const cJSON *node, const char *name) {
     struct dataset_options options = { 0 };
+    struct dataset_mixture own = { .within = l->options != NULL ? l->options->within : NULL };
     if (l->options != NULL) options = *l->options;
+    if (stat(json_name(l->json), &own.file) == 0) options.within = &own;
     options.progress = NULL;
     options.keep_images = false;
     struct arena *arena = l->builder->dataset->arena;
-    bool path = strchr(name, '/') != NULL;
+    const bool path = file_is_path(name);
     const char *file = path ? name : arena_format(arena, "%s/%s.json", l->directory, name);
     if (path && name[0] != '/') file = arena_format(arena, "%s/%s", l->directory, name);
+    const cJSON *place = cJSON_GetObjectItemCaseSensitive(node, "dataset");
+    if (is_within(options.within, file)) {
+        json_error(l->json, place, l->err, "a mixture is of other data sets",
+                   "\"%s\" is a data set that holds this one, or this one itself", name);
+        return NULL;
+    }
+    if (access(file, F_OK) != 0) {
+        json_error(l->json, place, l->err,
+                   path ? "a path from this file's folder" : "a name beside this file",
+                   "there is no %s", file);
+        return NULL;
+    }
     struct dataset *dataset = dataset_load_with(".", file, &options, l->err);
     if (dataset == NULL) {
         error_context(l->err, "while loading component \"%s\" of data set \"%s\"", name,
@@ -143,9 +175,10 @@ static void draw(struct dataset_loading *l, struct component *components, int64_
 }
 
 static bool check_keys(const struct dataset_loading *l) {
-    const char *const foreign[] = { "file",         "files",        "parts",   "bounds",
-                                    "vision_tiles", "text_tokens",  "clip_ms", "language_tokens",
-                                    "correlation",  "clip_limit_ms", "frame_sizes" };
+    const char *const foreign[] = { "file",          "files",           "parts",
+                                    "bounds",        "vision_tiles",    "text_tokens",
+                                    "clip_ms",       "language_tokens", "correlation",
+                                    "clip_limit_ms", "frame_sizes" };
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (dataset_key(l, foreign[i]) != NULL)
             return json_error(l->json, dataset_key(l, foreign[i]), l->err, NULL,

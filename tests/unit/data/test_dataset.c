@@ -357,7 +357,7 @@ static void broken_descriptions(void **state) {
         { "no file", "{\"name\": \"x\"}",
           "%s:1:1: error: /: a data set of samples needs either \"file\" or \"files\"" },
         { "absent file", "{\"name\": \"x\", \"file\": \"/absent.csv\"}",
-          "cannot read /absent.csv: No such file or directory" },
+          "%s:1:23: error: /file: cannot read /absent.csv: No such file or directory" },
         { "wrong count", "{\"name\": \"x\", \"file\": \"one.csv\",\n \"sample_count\": 7}",
           "%s:2:18: error: /sample_count: the files hold 1 sample" },
         { "a draw's key", "{\"name\": \"x\", \"file\": \"one.csv\", \"seed\": 7}",
@@ -604,7 +604,7 @@ static void kinds_say_what_is_wrong(void **state) {
           "/text_tokens: \"text_tokens\" has no meaning for a mixture of data sets" },
         { "{\"name\":\"x\",\"kind\":\"mixture\",\"sample_count\":9,"
           "\"components\":[{\"dataset\":\"nowhere\"}]}",
-          "while loading component \"nowhere\" of data set \"x\"" },
+          "error: /components/0/dataset: there is no " },
         { "{\"name\":\"x\",\"kind\":\"samples\",\"file\":\"a.csv\",\"components\":[]}",
           "\"components\" has no meaning for a data set of samples\n"
           "     1 | {\"name\":\"x\",\"kind\":\"samples\",\"file\":\"a.csv\",\"components\":[]}" },
