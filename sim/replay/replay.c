@@ -91,6 +91,13 @@ struct loop {
     atomic_int_least64_t done;
 };
 
+/* How long a forward lasts: its kernels, and as many of the waits for launches as are its own. The host
+ * launches a forward and its backward alike (host_forward_us and host_backward_us of the stacks), and
+ * the cost has the waits of both behind the backward. */
+static int64_t forward_window_ns(const struct stage_cost *cost) {
+    return cost->forward_ns + cost->backward_wait_ns / 2;
+}
+
 /* The update of the slowest stage, after what hides behind the next step's first forward. */
 static int64_t exposed_update_ns(const struct job *job) {
     struct layer_time times[LAYER_KIND_COUNT];
@@ -99,7 +106,7 @@ static int64_t exposed_update_ns(const struct job *job) {
     for (int64_t stage = 0; stage < job->step->stage_count; stage++) {
         struct stage_cost cost;
         step_stage_cost(job->step, stage, &job->typical, times, NULL, &cost);
-        int64_t ns = step_exposed_update_ns(job->step, stage, cost.forward_ns);
+        int64_t ns = step_exposed_update_ns(job->step, stage, forward_window_ns(&cost));
         if (ns > most) most = ns;
     }
     return most;
