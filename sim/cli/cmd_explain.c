@@ -163,7 +163,8 @@ static void print_chain(const struct explanation *x) {
         print_stretch(&x->chain[i]);
     }
     if (x->gain_count == 0) return;
-    puts("\nIf the passes of one stage took 10 % less, this pipeline would take less by");
+    puts("\nIf the kernels of one stage took 10 % less, not its waits for launches, this pipeline "
+         "would take less by");
     for (int64_t i = 0; i < x->gain_count; i++)
         printf("  stage %-3ld %10.1f ms %6.2f %%\n", (long)x->gains[i].stage + 1,
                (double)x->gains[i].gain_ns / NS_PER_MS,

@@ -157,6 +157,23 @@ static void print_group(const struct planning *p, enum planning_group group, str
     }
 }
 
+/* Partitions are chosen and compared by their pipeline, which reductions and the optimizer follow. */
+static void print_shorter_step(const struct planning *p) {
+    const struct planning_row *best = NULL, *step = NULL;
+    for (int64_t i = 0; i < p->row_count; i++) {
+        const struct planning_row *row = &p->rows[i];
+        if (row->group != PLANNING_PARTITION || row->refusal != NULL || isnan(row->step_seconds) ||
+            is_left_out(p, row))
+            continue;
+        if (best == NULL || row->seconds < best->seconds) best = row;
+        if (step == NULL || row->step_seconds < step->step_seconds) step = row;
+    }
+    if (best == NULL || step->step_seconds > 0.999 * best->step_seconds) return;
+    printf("  %s has the shortest step: partitions are compared by the pipeline alone, without the "
+           "reductions and the optimizer that follow it\n",
+           step->policy);
+}
+
 static void print_search(const struct planning *p) {
     if (p->best_seconds <= 0) {
         puts("  The best partition is not searched where chunks are interleaved.");
@@ -226,6 +243,7 @@ static void print_plan(const struct job *job, const struct planning *p,
     if (p->stage_count * p->chunk_count == 1) {
         puts("  One stage holds all blocks: every partition policy comes to this one.");
     } else {
+        print_shorter_step(p);
         print_search(p);
         print_bmp_hint(p);
     }

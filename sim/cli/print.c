@@ -137,7 +137,7 @@ static void print_throughput(const struct execution *e) {
     const bool clips = e->job->dataset->clip_ms != NULL &&
                        e->scenario->model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0;
     printf("  throughput  %.4g %s/s", (double)r->samples / seconds,
-           !clips                   ? "samples"
+           !clips                  ? "samples"
            : e->job->single_frames ? "images"
                                    : "clips");
     const bool reads = e->scenario->model->modules[MODULE_LANGUAGE].layer_count > 0;
@@ -242,11 +242,15 @@ static void print_head(const struct execution *e) {
     print_planner(r);
     print_loading(e);
     const struct stage_memory *peak = &r->stages[r->verdict_stage].peak;
+    const double capacity = cost_model_gpu(s->cost_model)->hbm_bytes;
+    /* other steps of the training need more, as the next line says */
+    const bool by_others =
+        r->verdict == VERDICT_OUT_OF_MEMORY && stage_memory_device(peak) <= capacity;
     printf(
-        "  memory      %s: stage %ld peaks at %.1f of %.1f GiB, the largest part %s (%.1f GiB)\n",
+        "  memory      %s: stage %ld peaks at %.1f of %.1f GiB%s, the largest part %s (%.1f GiB)\n",
         verdict_name(r->verdict), (long)r->verdict_stage + 1,
-        stage_memory_device(peak) / BYTES_PER_GiB,
-        cost_model_gpu(s->cost_model)->hbm_bytes / BYTES_PER_GiB,
+        stage_memory_device(peak) / BYTES_PER_GiB, capacity / BYTES_PER_GiB,
+        by_others ? " in the steps replayed, and more in others" : "",
         memory_class_name(r->verdict_class), peak->bytes[r->verdict_class] / BYTES_PER_GiB);
     print_training_peak(e);
     if (r->memory_close)

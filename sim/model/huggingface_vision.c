@@ -182,6 +182,11 @@ static bool add_window(struct huggingface_config *c, const cJSON *vision, const 
     if (!huggingface_count_or(c, vision, "window_size", 112, &pixels)) return false;
     const cJSON *list = huggingface_key(vision, "fullatt_block_indexes"), *index;
     cJSON_ArrayForEach(index, list) {
+        if (cJSON_IsNumber(index) &&
+            !(index->valuedouble >= 0 && index->valuedouble < (double)t->layers))
+            return json_error(c->json, index, c->err, NULL,
+                              "the vision encoder has %lld blocks, counted from 0",
+                              (long long)t->layers);
         full += cJSON_IsNumber(index) && index->valuedouble < (double)kept;
     }
     if (list == NULL) full = kept < 4 ? kept : 4;

@@ -21,13 +21,23 @@ struct sweep_row_record *sweep_run_add_row(struct sweep_run *run,
     return &sweep->rows[sweep->row_count++];
 }
 
+/* A planner's reasons differ from policy to policy; what stands behind their colon, in every row. */
+static bool is_same_reason(const struct sweep_rejection_record *record, const char *rule,
+                           const char *message) {
+    if (strcmp(record->rule, rule) != 0) return false;
+    const size_t length = strcspn(message, ":\n");
+    return strcmp(rule, "plan") != 0 || (strncmp(record->message, message, length) == 0 &&
+                                         strcspn(record->message, ":\n") == length);
+}
+
 static void count_rejection(struct sweep_run *run, const struct sweep_item *item) {
     struct sweep *sweep = run->sweep;
     const char *rule = item->condition != NULL ? arena_format(sweep->arena, "where: %s",
                                                               condition_text(item->condition))
                                                : item->rule;
     int64_t i = 0;
-    while (i < sweep->rejection_count && strcmp(sweep->rejections[i].rule, rule) != 0)
+    while (i < sweep->rejection_count &&
+           !is_same_reason(&sweep->rejections[i], rule, item->message))
         i++;
     if (i == sweep->rejection_count) {
         if (i == run->rejection_capacity) {

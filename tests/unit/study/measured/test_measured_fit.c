@@ -192,7 +192,7 @@ static void test_micro_batch(void **state) {
         { LLAMA_8B "1,3,2,,1024,none,torchtitan,,1\n", 2 },
         { LLAMA_8B "1,3,,128,1024,none,torchtitan,,1\n", 1 },
         { LLAMA_8B "1,3,,,8,none,torchtitan,,1\n", 1 },
-        { LLAMA_8B "1,3,,,24,none,torchtitan,,1\n", 1 },
+        { LLAMA_8B "1,3,,,24,none,torchtitan,,1\n", 3 },
         { LLAMA_8B "2,1,,,1024,full,megatron-core,,1\n", 1 },
         { LLAMA_8B "1,3,,,1024,none,torchtitan,oom,\n", 1 },
     };
