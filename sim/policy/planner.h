@@ -224,6 +224,7 @@ struct planner {
     const struct field_table *parameters;
     size_t parameters_size;
     const struct planner_preset *preset; /* of joint policies; NULL: defaults */
+    bool needs_stages; /* schedules a pipeline: its plan_job is asked with layout.pp >= 2 alone */
     /* Checks parameters against model and layout while the scenario is read; optional. Errors come
      * without position: the caller adds it. */
     bool (*check)(const struct model *model, int64_t part_count, const void *parameters,

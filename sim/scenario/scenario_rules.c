@@ -330,6 +330,14 @@ bool rule_schedule(struct reader *r) {
         return json_error(s->json, vpp, r->err, NULL, "vpp %ld needs more than one pipeline stage",
                           (long)s->layout_fields.vpp);
     const struct planner *joint = s->joint.row;
+    r->rule = "joint-policy-needs-pipeline";
+    if (joint != NULL && joint->needs_stages && s->layout.pp < 2)
+        return json_error(s->json,
+                          SUSPECT(r, scenario_member(r->top.layout, "pp"),
+                                  scenario_member(r->top.policy, "joint")),
+                          r->err, "\"layout\": { \"pp\": 2 } or more, or another policy",
+                          "the joint policy \"%s\" schedules a pipeline, which one stage is not",
+                          joint->name);
     r->rule = "vpp-left-to-joint-policy";
     if (s->layout_fields.vpp > 1 && joint != NULL && joint->preset != NULL && joint->preset->chunks)
         return json_error(s->json, vpp, r->err, "leave it out",

@@ -140,22 +140,11 @@ static void test_comparisons_run(void **state) {
     assert_true(replayed_s(optimus, 1) > 0.9 * greedy_s);
 }
 
-static void test_needs_a_pipeline(void **state) {
-    (void)state;
-    const char *overrides[] = { JOINT(""), "layout.pp=1", NULL };
-    struct scenario *scenario = fixture_scenario("dip.csv", overrides);
-    struct error err = { 0 };
-    assert_null(job_create(scenario, &err));
-    assert_non_null(strstr(err.text, "layout.pp must be at least 2"));
-    scenario_destroy(scenario);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dependencies),
         cmocka_unit_test(test_ablation),
         cmocka_unit_test(test_comparisons_run),
-        cmocka_unit_test(test_needs_a_pipeline),
     };
     fixture_begin(NULL);
     fixture_samples("dip.csv", 96, 7);

@@ -91,8 +91,6 @@ static const struct field_table dip_table =
 static bool dip_plan_job(const struct planner_oracle *oracle, const void *parameters,
                          struct job_plan *plan, struct error *err) {
     const struct dip_parameters *p = parameters;
-    if (oracle->layout->pp < 2)
-        return error_set(err, "policy \"dip\" schedules a pipeline: layout.pp must be at least 2");
     struct modality_options options = { .sub_batch = p->sub_batch,
                                         .sub_batch_clips = p->sub_batch_clips,
                                         .vision_segments = p->vision_segments,
@@ -703,6 +701,7 @@ const struct planner joint_dip = {
     .parameters = &dip_table,
     .parameters_size = sizeof(struct dip_parameters),
     .preset = &dip_preset,
+    .needs_stages = true,
     .plan_job = dip_plan_job,
     .plan_iteration = dip_plan_iteration,
 };

@@ -25,9 +25,6 @@ static const struct field_table optimus_table =
 static bool optimus_plan_job(const struct planner_oracle *oracle, const void *parameters,
                              struct job_plan *plan, struct error *err) {
     const struct optimus_parameters *p = parameters;
-    if (oracle->layout->pp < 2)
-        return error_set(err,
-                         "policy \"optimus\" schedules a pipeline: layout.pp must be at least 2");
     struct modality_options options = { .sub_batch = 0,
                                         .vision_segments = 1,
                                         .other_segments = p->language_segments,
@@ -66,6 +63,7 @@ const struct planner joint_optimus = {
     .parameters = &optimus_table,
     .parameters_size = sizeof(struct optimus_parameters),
     .preset = &optimus_preset,
+    .needs_stages = true,
     .plan_job = optimus_plan_job,
     .plan_iteration = optimus_plan_iteration,
 };

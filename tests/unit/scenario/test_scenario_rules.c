@@ -631,6 +631,16 @@ static void test_rules_in_overrides(void **state) {
           "--set layout.vpp=2: /layout/vpp: the joint policy \"dip\" decides the chunks of a stage "
           "itself",
           "leave it out" },
+        { "a pipeline's policy on one stage",
+          { "layout.pp=1", "policy={\"joint\":\"dip\"}" },
+          "--set layout.pp=1: /layout/pp: the joint policy \"dip\" schedules a pipeline, which one "
+          "stage is not",
+          "\"layout\": { \"pp\": 2 } or more, or another policy" },
+        { "encoders before the language model on one stage",
+          { "layout.pp=1", "policy={\"joint\":\"optimus\"}" },
+          "--set layout.pp=1: /layout/pp: the joint policy \"optimus\" schedules a pipeline, which "
+          "one stage is not",
+          "\"layout\": { \"pp\": 2 } or more, or another policy" },
         { "chunks without vpp",
           { "policy.schedule=interleaved" },
           "--set policy.schedule=interleaved: /policy/schedule: schedule \"interleaved\" deals "
