@@ -13,7 +13,7 @@
 
 enum { NAME_LIMIT = 64 };
 
-static int edit_distance(const char *a, const char *b) {
+int name_distance(const char *a, const char *b) {
     int la = (int)strlen(a), lb = (int)strlen(b);
     if (la >= NAME_LIMIT || lb >= NAME_LIMIT) return NAME_LIMIT;
     int rows[3][NAME_LIMIT + 1];
@@ -44,7 +44,7 @@ const char *nearest_name(const char *wanted, size_t count,
     int best_distance = NAME_LIMIT;
     for (size_t i = 0; i < count; i++) {
         const char *name = name_at(names, i);
-        int distance = edit_distance(wanted, name);
+        int distance = name_distance(wanted, name);
         /* A name that contains the wanted text, or the other way, is near whatever its length, but
          * a letter or two stand in every word. */
         if (strlen(wanted) >= 3 && strlen(name) >= 3 &&
@@ -171,7 +171,7 @@ static const char *names_of_words(struct arena *arena, const char *const *names,
 
 /* Letters that a typing error may change: none of a short word, which another would be. */
 static bool is_mistyped(const char *wanted, const char *name) {
-    return edit_distance(wanted, name) <= (strlen(wanted) < 5 ? 1 : 2);
+    return name_distance(wanted, name) <= (strlen(wanted) < 5 ? 1 : 2);
 }
 
 void hint_of_files(struct error *err, const char *directory, const char *wanted) {

@@ -72,6 +72,9 @@ void field_table_markdown(const struct field_table *table, FILE *out);
 
 /* One line of UTF-8 without control characters: names stand in tables and in file names. */
 bool name_is_plain(const char *name);
+/* Edits between two names: letters put in, left out, replaced or swapped with the next one,
+ * whatever their case. */
+int name_distance(const char *a, const char *b);
 /* The name among `count` names nearest to `wanted` by edit distance, or NULL if none is near.
  * name_at(names, i) returns the i-th. */
 const char *nearest_name(const char *wanted, size_t count,
