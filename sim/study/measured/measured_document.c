@@ -309,6 +309,10 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const char *said = measured_says_context(r->notes);
     if (said[0] == '\0') said = measured_says_context(r->stack);
+    int64_t exchanging = measured_says_exchanging_ranks(r->notes);
+    if (exchanging == 0) exchanging = measured_says_exchanging_ranks(r->stack);
+    const bool mixed = exchanging > 1 && row->cp % exchanging == 0;
+    if (mixed) said = exchanging == row->cp ? exchange : "ring";
     if (row->cp == 1) {
         if (said[0] != '\0' && r->cp < 0)
             measured_row_note(row, "cp: 1, though the row speaks of sharing sequences by %s", said);
@@ -333,6 +337,11 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
     if (strcmp(kind, exchange) == 0) return;
+    if (mixed && exchanging < row->cp && r->heads % (row->tp * exchanging) == 0) {
+        cJSON_AddNumberToObject(layout, "cp_heads", (double)exchanging);
+        measured_row_note(row, "cp: of %ld ranks %ld exchange heads, as the row says",
+                          (long)row->cp, (long)exchanging);
+    }
     cJSON_AddBoolToObject(layout, "cp_balanced", !contiguous);
     if (usual_balance) return; /* said with the ring */
     measured_row_note(row, "cp: %s, as %s",

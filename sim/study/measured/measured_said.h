@@ -39,6 +39,9 @@ bool measured_says_tf32(const char *text);
 /* How ranks share a sequence, as layout.cp_kind has it: Ulysses and exchanges ("all-to-all"), ring
  * attention ("ring"), gathered keys ("all-gather"); "" where it says none, or two. */
 const char *measured_says_context(const char *text);
+/* Of ranks that exchange heads and pass keys around a ring besides, how many exchange ("Ulysses 4 x
+ * ring 2": 4); 0 where it does not say both, or how many. */
+int64_t measured_says_exchanging_ranks(const char *text);
 
 /* Whether ranks that share a sequence hold as many causal pairs each ("zigzag") or not ("contiguous
  * shards", "not zigzag", "unbalanced ring"); unsaid, too, where it says both. */

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_said.h"
@@ -229,6 +230,34 @@ const char *measured_says_context(const char *text) {
         }
     if (found[0] == '\0' && no_exchange) return "ring";
     return hybrid && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
+}
+
+/* The number of ranks at token i, "ulysses" ("ulysses degree 4", "4-way Ulysses"); 0: none. */
+static int64_t ranks_at(const struct clause *clause, int i) {
+    static const char *const between[] = { "degree",   "size",        "sp",       "of", "x",
+                                           "sequence", "parallelism", "parallel", NULL };
+    static const char *const way[] = { "way", "rank", "ranks", NULL };
+    int at = i + 1;
+    while (clause_is_one_of(clause_token(clause, at), between))
+        at++;
+    if (isdigit((unsigned char)clause_token(clause, at)[0]))
+        return strtol(clause_token(clause, at), NULL, 10);
+    if (i < 2 || !clause_is_one_of(clause_token(clause, i - 1), way)) return 0;
+    return strtol(clause_token(clause, i - 2), NULL, 10);
+}
+
+int64_t measured_says_exchanging_ranks(const char *text) {
+    static const char *const rings[] = { "ring", "ringattention", "p2p", NULL };
+    struct clause clause;
+    int64_t ranks = 0;
+    bool ring = false;
+    while (clause_next(&text, &clause)) {
+        ring = ring || clause_mentions(&clause, rings);
+        for (int i = 0; i < clause.count && ranks == 0; i++)
+            if (is(&clause, i, "ulysses") && clause_polarity(&clause, i, i, text) == POLARITY_SAID)
+                ranks = ranks_at(&clause, i);
+    }
+    return ring ? ranks : 0;
 }
 
 /* What else is dealt out: states, documents, layers, experts. */

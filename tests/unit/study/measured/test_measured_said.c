@@ -185,6 +185,30 @@ static void test_context(void **state) {
             fail_msg("\"%s\": %s", cases[i][0], measured_says_context(cases[i][0]));
 }
 
+static void test_exchanging_ranks(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        long want;
+    } cases[] = {
+        { "Ulysses 4 x ring 2", 4 },
+        { "USP: Ulysses degree 8, ring degree 2", 8 },
+        { "8-way Ulysses and ring attention", 8 },
+        { "ring 2; Ulysses=4", 4 },
+        { "ulysses_size: 2, ring_size: 4", 2 },
+        { "Ulysses 4", 0 },
+        { "Ulysses and ring attention", 0 },
+        { "no Ulysses 4, ring 2", 0 },
+        { "ring 2", 0 },
+        { "", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const long got = (long)measured_says_exchanging_ranks(cases[i].text);
+        if (got != cases[i].want)
+            fail_msg("\"%s\": %ld, not %ld", cases[i].text, got, cases[i].want);
+    }
+}
+
 static void test_balance(void **state) {
     (void)state;
     static const struct {
@@ -638,14 +662,15 @@ static void test_framework(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offload),       cmocka_unit_test(test_unstated),
-        cmocka_unit_test(test_long_unstated), cmocka_unit_test(test_context),
-        cmocka_unit_test(test_balance),       cmocka_unit_test(test_reduce_type),
-        cmocka_unit_test(test_tie),           cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_tf32),          cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_zero_stage),    cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_bf16_weights),  cmocka_unit_test(test_fp32_weights),
-        cmocka_unit_test(test_framework),     cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_offload),          cmocka_unit_test(test_unstated),
+        cmocka_unit_test(test_long_unstated),    cmocka_unit_test(test_context),
+        cmocka_unit_test(test_exchanging_ranks), cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_reduce_type),      cmocka_unit_test(test_tie),
+        cmocka_unit_test(test_recompute),        cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_attention),        cmocka_unit_test(test_zero_stage),
+        cmocka_unit_test(test_kernels),          cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_fp32_weights),     cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
