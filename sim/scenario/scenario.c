@@ -437,6 +437,7 @@ static bool read_all(struct reader *r) {
     standing_assumptions(r);
     warn_of_idle_recipe(r);
     warn_of_idle_balance(r);
+    warn_of_idle_overlap(r);
     warn_of_fast_nics(r);
     warn_of_nics_beyond_pcie(r);
     warn_of_foreign_price(r);

@@ -198,8 +198,9 @@ static const struct field layout_fields[] = {
       "stack does",
       NULL },
     { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "null", "",
-      "ZeRO-1: parameters are gathered behind the next step's first forward; null: as the stack "
-      "does",
+      "ZeRO-1, and ZeRO-2 but FSDP's: parameters are gathered behind the next step's first "
+      "forward; "
+      "null: as the stack does",
       NULL },
 };
 const struct field_table scenario_layout_table =

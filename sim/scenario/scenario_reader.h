@@ -95,6 +95,7 @@ void warn_of_wide_nodes(struct reader *r, int64_t domain);
 void warn_of_trays(struct reader *r, int64_t domain);
 void warn_of_idle_recipe(struct reader *r);
 void warn_of_idle_balance(struct reader *r);
+void warn_of_idle_overlap(struct reader *r);
 void warn_of_near_cluster(struct reader *r, const char *name);
 void warn_of_fast_nics(struct reader *r);
 void warn_of_nics_beyond_pcie(struct reader *r);

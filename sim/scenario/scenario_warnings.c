@@ -52,6 +52,23 @@ void warn_of_idle_balance(struct reader *r) {
                          "nothing");
 }
 
+/* ZeRO-2 and 3 reduce as the backward goes, and ZeRO-3 gathers block by block: none has a switch. */
+void warn_of_idle_overlap(struct reader *r) {
+    static const struct {
+        const char *key, *does;
+        int64_t stage;
+    } idle[] = { { "overlap_gradient_reduce", "reduces beside the backward", 2 },
+                 { "overlap_parameter_gather", "gathers beside the passes", 3 } };
+    const int64_t stage = r->s->layout_fields.zero_stage;
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        const cJSON *said = scenario_present(scenario_member(r->top.layout, idle[i].key));
+        if (stage >= idle[i].stage && said != NULL && cJSON_IsFalse(said))
+            scenario_warn(r,
+                          arena_format(r->s->arena, "ZeRO-%ld %s: layout.%s false changes nothing",
+                                       (long)stage, idle[i].does, idle[i].key));
+    }
+}
+
 /* What a node's NICs have together stands where a GPU's share is asked for. */
 void warn_of_fast_nics(struct reader *r) {
     struct scenario *s = r->s;

@@ -364,10 +364,17 @@ static void add_layout(cJSON *root, struct measured_row *row) {
     if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
-                          measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
-    cJSON_AddBoolToObject(layout, "overlap_parameter_gather",
-                          measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
+    if (row->zero_stage < 2)
+        cJSON_AddBoolToObject(
+            layout, "overlap_gradient_reduce",
+            measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
+    else if (r->overlap[0] != '\0' && !measured_run_overlaps(r, "gradients", false))
+        measured_row_note(row, "overlap: ZeRO-%ld reduces beside the backward all the same",
+                          (long)row->zero_stage);
+    if (row->zero_stage < 3)
+        cJSON_AddBoolToObject(
+            layout, "overlap_parameter_gather",
+            measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
     const bool tensor = measured_run_overlaps(r, "tensor", stack->overlap_tensor && row->sp);
     if (tensor || (stack->overlap_tensor && row->tp > 1))
         cJSON_AddBoolToObject(layout, "tp_overlap", tensor);
