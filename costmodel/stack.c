@@ -199,26 +199,20 @@ static bool runs_usually(const struct stack *stack, bool divided) {
     return strcmp(stack->backend, divided ? "deepspeed" : "megatron-lm") != 0;
 }
 
-const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
-                               bool *exact) {
-    char plain[STACK_NAME_MAX];
-    const int64_t year = stack_name_year(name), newest = 9999;
+static const struct stack *find_by(const struct stack_list *list, const char *plain, int64_t year,
+                                   bool divided, bool by_project, bool *exact) {
+    const int64_t newest = 9999;
     const struct stack *best = NULL;
     size_t best_length = 0;
     int64_t best_distance = 0;
     bool alone = true;
-    *exact = false;
-    plain_name(name, plain);
     for (int64_t i = 0; i < list->count; i++) {
         const struct stack *stack = list->stacks[i];
-        if (strcmp(stack->name, plain) == 0) {
-            *exact = true;
-            return stack;
-        }
         /* The layout decides between stacks of one year. */
         const int64_t distance =
             2 * llabs((year > 0 ? year : newest) - stack->year) + !runs_usually(stack, divided);
-        for (const char **word = stack->words; *word != NULL; word++) {
+        for (const char **word = by_project ? stack->projects : stack->words; *word != NULL;
+             word++) {
             const int64_t from_year = words_year(*word);
             const size_t length = strlen(*word) - (from_year > 0 ? strlen(" 2026") : 0);
             const bool better =
@@ -234,6 +228,27 @@ const struct stack *stack_find(const struct stack_list *list, const char *name, 
     }
     *exact = best != NULL && (year > 0 ? best->year == year : alone);
     return best;
+}
+
+const struct stack *stack_find_by_word(const struct stack_list *list, const char *name,
+                                       bool divided, bool *exact) {
+    char plain[STACK_NAME_MAX];
+    plain_name(name, plain);
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->stacks[i]->name, plain) == 0) {
+            *exact = true;
+            return list->stacks[i];
+        }
+    return find_by(list, plain, stack_name_year(name), divided, false, exact);
+}
+
+const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
+                               bool *exact) {
+    char plain[STACK_NAME_MAX];
+    const struct stack *by_word = stack_find_by_word(list, name, divided, exact);
+    if (by_word != NULL) return by_word;
+    plain_name(name, plain);
+    return find_by(list, plain, stack_name_year(name), divided, true, exact);
 }
 
 const struct stack *stack_of_run(const struct stack_list *list, const struct stack *named,

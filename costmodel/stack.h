@@ -196,8 +196,9 @@ struct stack_cause {
 
 struct stack {
     const char *name, *description;
-    const char **words; /* a stack name that holds one of them belongs here; NULL at the end */
-    const char **runs;  /* the same of a measured run's source and id */
+    const char **words;    /* a stack name that holds one of them belongs here; NULL at the end */
+    const char **projects; /* the same of a name that holds no stack's word */
+    const char **runs;     /* the same of a measured run's source and id */
     /* names of stacks whose measured runs are of this one where their model, source, precision or
      * notes say one of told_by; NULL at the end */
     const char **refines, **told_by;
@@ -302,9 +303,13 @@ int64_t stack_name_year(const char *name);
  * equal ones the nearest year, or the newest if the name states none, and of one year the one whose
  * backend usually runs a model that TP or PP divides, or does not), else NULL. A word that ends in a
  * year ("nanogpt 2026") is in names that state it or a later one. *exact: the name
- * itself, or the word with that stack's year, or the word of one stack alone and no year. */
+ * itself, or the word with that stack's year, or the word of one stack alone and no year. A name
+ * that holds no stack's word is of the stack of the project that it holds, found alike. */
 const struct stack *stack_find(const struct stack_list *list, const char *name, bool divided,
                                bool *exact);
+/* The same by names and words alone. */
+const struct stack *stack_find_by_word(const struct stack_list *list, const char *name,
+                                       bool divided, bool *exact);
 
 /* The stack that a measured run is known to be of by its source and id ("dgxc-benchmarking
  * dgxc_v24.11.1_8b"), where one of the same backend says so, else the named one. */

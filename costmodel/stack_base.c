@@ -10,9 +10,9 @@ enum { BASE_LEVELS = 3 }; /* bases of bases */
 /* What names a stack, or was measured of it, is its own. */
 static bool is_own(const char *key) {
     static const char *const own[] = {
-        "name",        "description", "base",      "words",           "runs",
-        "refines",     "told_by",     "factors",   "sources",         "time_rows",
-        "memory_rows", "one_place",   "simulated", "multimodal_band",
+        "name",      "description", "base",      "words",     "projects",
+        "runs",      "refines",     "told_by",   "factors",   "sources",
+        "time_rows", "memory_rows", "one_place", "simulated", "multimodal_band",
     };
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strcmp(own[i], key) == 0) return true;

@@ -9,8 +9,8 @@
 /* The table reads into the stack itself; times in us, GiB and MiB until in_seconds_and_bytes(). */
 struct stack_fields {
     struct stack stack;
-    const cJSON *words, *runs, *refines, *told_by, *factors, *sources, *keeps, *time_rows,
-        *memory_rows, *kernel_traffic;
+    const cJSON *words, *projects, *runs, *refines, *told_by, *factors, *sources, *keeps,
+        *time_rows, *memory_rows, *kernel_traffic;
 };
 
 static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
@@ -28,13 +28,16 @@ static const struct field stack_rows[] = {
     { "name", FIELD_TEXT, AT(name), 0, 0, NULL, "", "as scenarios refer to it", NULL },
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     { "base", FIELD_TEXT, AT(base), 0, 0, "null", "",
-      "the stack whose figures, causes and sources hold where this file states none; words, runs, "
-      "refines, told_by and factors are each file's own",
+      "the stack whose figures, causes and sources hold where this file states none; words, "
+      "projects, "
+      "runs, refines, told_by and factors are each file's own",
       NULL },
     { "words", FIELD_NODE, NODE(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "
       "parts; a year at its end: that one or a later one",
       NULL },
+    { "projects", FIELD_NODE, NODE(projects), 0, 0, "null", "",
+      "projects that train by this stack: as words, of names that hold no stack's word", NULL },
     { "runs", FIELD_NODE, NODE(runs), 0, 0, "null", "",
       "measured runs of the same backend whose source and id hold one of these are of this one, "
       "whatever year or family they name",
@@ -525,6 +528,7 @@ static bool is_cause(const char *name) {
         "description",
         "base",
         "words",
+        "projects",
         "runs",
         "refines",
         "told_by",
@@ -609,6 +613,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
     *out = f.stack;
     read_causes(json, f.sources, arena, out);
     return read_texts(json, f.words, arena, &out->words, err) &&
+           read_texts(json, f.projects, arena, &out->projects, err) &&
            read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.refines, arena, &out->refines, err) &&
            read_texts(json, f.told_by, arena, &out->told_by, err) &&

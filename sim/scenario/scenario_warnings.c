@@ -52,7 +52,8 @@ void warn_of_idle_balance(struct reader *r) {
                          "nothing");
 }
 
-/* ZeRO-2 and 3 reduce as the backward goes, and ZeRO-3 gathers block by block: none has a switch. */
+/* ZeRO-2 and 3 reduce as the backward goes, and FSDP and ZeRO-3 gather block by block: none has a
+ * switch for it. */
 void warn_of_idle_overlap(struct reader *r) {
     static const struct {
         const char *key, *does;
@@ -62,7 +63,8 @@ void warn_of_idle_overlap(struct reader *r) {
     const int64_t stage = r->s->layout_fields.zero_stage;
     for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
         const cJSON *said = scenario_present(scenario_member(r->top.layout, idle[i].key));
-        if (stage >= idle[i].stage && said != NULL && cJSON_IsFalse(said))
+        const bool of_units = stage == 2 && r->s->backend->unit_gradients; /* FSDP's */
+        if ((stage >= idle[i].stage || of_units) && said != NULL && cJSON_IsFalse(said))
             scenario_warn(r,
                           arena_format(r->s->arena, "ZeRO-%ld %s: layout.%s false changes nothing",
                                        (long)stage, idle[i].does, idle[i].key));

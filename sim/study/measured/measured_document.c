@@ -311,7 +311,7 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
     if (said[0] == '\0') said = measured_says_context(r->stack);
     int64_t exchanging = measured_says_exchanging_ranks(r->notes);
     if (exchanging == 0) exchanging = measured_says_exchanging_ranks(r->stack);
-    const bool mixed = exchanging > 1 && row->cp % exchanging == 0;
+    const bool mixed = exchanging > 0 && row->cp % exchanging == 0;
     if (mixed) said = exchanging == row->cp ? exchange : "ring";
     if (row->cp == 1) {
         if (said[0] != '\0' && r->cp < 0)
@@ -337,7 +337,7 @@ static void add_context_kind(cJSON *layout, struct measured_row *row) {
                           by_stack ? row->out->stack->name : "the row says");
     cJSON_AddStringToObject(layout, "cp_kind", kind);
     if (strcmp(kind, exchange) == 0) return;
-    if (mixed && exchanging < row->cp && r->heads % (row->tp * exchanging) == 0) {
+    if (mixed && exchanging > 1 && exchanging < row->cp && r->heads % (row->tp * exchanging) == 0) {
         cJSON_AddNumberToObject(layout, "cp_heads", (double)exchanging);
         measured_row_note(row, "cp: of %ld ranks %ld exchange heads, as the row says",
                           (long)row->cp, (long)exchanging);

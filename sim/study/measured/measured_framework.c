@@ -43,7 +43,7 @@ static const char *part_of(struct arena *arena, const char *name, bool general) 
 
 static const struct stack *find(const struct stack_list *list, const char *name, bool divided) {
     bool exact;
-    return stack_find(list, name, divided, &exact);
+    return stack_find_by_word(list, name, divided, &exact);
 }
 
 /* Its other words tell more than the general ones, alone or beside them ("litgpt eager"). */

@@ -232,30 +232,44 @@ const char *measured_says_context(const char *text) {
     return hybrid && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
 }
 
+static bool is_number(const char *token) {
+    return token[0] != '\0' && token[strspn(token, "0123456789")] == '\0';
+}
+
 /* The number of ranks at token i, "ulysses" ("ulysses degree 4", "4-way Ulysses"); 0: none. */
 static int64_t ranks_at(const struct clause *clause, int i) {
     static const char *const between[] = { "degree",   "size",        "sp",       "of", "x",
                                            "sequence", "parallelism", "parallel", NULL };
     static const char *const way[] = { "way", "rank", "ranks", NULL };
+    static const char *const machines[] = { "node", "nodes", NULL };
     int at = i + 1;
     while (clause_is_one_of(clause_token(clause, at), between))
         at++;
-    if (isdigit((unsigned char)clause_token(clause, at)[0]))
-        return strtol(clause_token(clause, at), NULL, 10);
-    if (i < 2 || !clause_is_one_of(clause_token(clause, i - 1), way)) return 0;
-    return strtol(clause_token(clause, i - 2), NULL, 10);
+    if (is_number(clause_token(clause, at)))
+        return clause_is_one_of(clause_token(clause, at + 1), machines) ||
+                       is_number(clause_token(clause, at + 1)) /* "4.5" */
+                   ? 0
+                   : strtol(clause_token(clause, at), NULL, 10);
+    if (!clause_is_one_of(clause_token(clause, i - 1), way)) return 0;
+    return is_number(clause_token(clause, i - 2)) ? strtol(clause_token(clause, i - 2), NULL, 10)
+                                                  : 0;
 }
 
 int64_t measured_says_exchanging_ranks(const char *text) {
     static const char *const rings[] = { "ring", "ringattention", "p2p", NULL };
+    static const char *const attentions[] = { "attention", "attn", NULL };
+    static const char *const collectives[] = { "nccl", "reduce", "allreduce", NULL };
     struct clause clause;
     int64_t ranks = 0;
     bool ring = false;
     while (clause_next(&text, &clause)) {
-        ring = ring || clause_mentions(&clause, rings);
-        for (int i = 0; i < clause.count && ranks == 0; i++)
-            if (is(&clause, i, "ulysses") && clause_polarity(&clause, i, i, text) == POLARITY_SAID)
-                ranks = ranks_at(&clause, i);
+        for (int i = 0; i < clause.count; i++) {
+            const bool attention = clause_is_one_of(clause_token(&clause, i + 1), attentions);
+            if (clause_polarity(&clause, i, i + attention, text) != POLARITY_SAID) continue;
+            ring = ring || (clause_is_one_of(clause.tokens[i], rings) &&
+                            !clause_mentions(&clause, collectives));
+            if (ranks == 0 && is(&clause, i, "ulysses")) ranks = ranks_at(&clause, i);
+        }
     }
     return ring ? ranks : 0;
 }

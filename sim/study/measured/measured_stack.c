@@ -209,13 +209,13 @@ static bool differs_in_letters(const char *a, const char *b) {
     }
 }
 
-/* A slip leaves the first letters and all but one in five of the others ("open-r1" is no
+/* A slip leaves the first letters and all but one in three of the others ("open-r1" is no
  * "openvla"); of short names too few are left to tell ("alpa" is no "alpaca"). */
 static bool is_slip(const char *wanted, const char *name) {
-    enum { ALIKE = 3, SHORTEST = 5 };
+    enum { ALIKE = 3, SHORTEST = 5, LETTERS_A_SLIP = 3 };
     if (strlen(wanted) < SHORTEST) return false;
     return strncasecmp(wanted, name, ALIKE) == 0 &&
-           name_distance(wanted, name) <= (int)strlen(wanted) / SHORTEST &&
+           name_distance(wanted, name) <= (int)strlen(wanted) / LETTERS_A_SLIP &&
            differs_in_letters(wanted, name);
 }
 

@@ -430,9 +430,16 @@ static void test_find_by_layout(void **state) {
 /* What names a stack, or fills in measured runs alone, prices nothing. */
 static void test_causes_are_of_prices(void **state) {
     (void)state;
-    static const char *const others[] = { "name",    "words",         "refines",
-                                          "told_by", "packs_samples", "packed_sample_tokens",
-                                          "year",    "sources",       "offloads_to_fit" };
+    static const char *const others[] = { "name",
+                                          "words",
+                                          "projects",
+                                          "refines",
+                                          "told_by",
+                                          "packs_samples",
+                                          "packed_sample_tokens",
+                                          "year",
+                                          "sources",
+                                          "offloads_to_fit" };
     struct arena *arena = arena_create();
     struct stack_list list;
     struct error err = { 0 };

@@ -200,6 +200,13 @@ static void test_exchanging_ranks(void **state) {
         { "Ulysses and ring attention", 0 },
         { "no Ulysses 4, ring 2", 0 },
         { "ring 2", 0 },
+        { "Ulysses 8; no ring", 0 },
+        { "Ulysses 8; ring attention off", 0 },
+        { "Ulysses sequence parallel 8; NCCL ring all-reduce", 0 },
+        { "Ulysses x 2 nodes, NCCL_ALGO=Ring", 0 },
+        { "Ulysses 8K; ring attention", 0 },
+        { "Ulysses 4.5; ring attention", 0 },
+        { "Ulysses 1 x ring 16", 1 },
         { "", 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
