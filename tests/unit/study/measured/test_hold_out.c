@@ -13,12 +13,17 @@ static struct stack_factor factors[] = {
 static const struct stack stacks[] = {
     { .name = "known-2024",
       .words = (const char *[]){ NULL },
+      .projects = (const char *[]){ NULL },
       .year = 2024,
       .hardware = "a800-80g-sxm",
       .backend = "fsdp",
       .factors = factors,
       .factor_count = 3 },
-    { .name = "bare", .words = (const char *[]){ NULL }, .backend = "fsdp", .uncalibrated = true },
+    { .name = "bare",
+      .words = (const char *[]){ NULL },
+      .projects = (const char *[]){ NULL },
+      .backend = "fsdp",
+      .uncalibrated = true },
 };
 static const struct stack *const listed[] = { &stacks[0], &stacks[1] };
 
