@@ -138,9 +138,9 @@ struct framework_variant {
 
 struct efficiency {
     const char *gpu, *note;
-    const char
-        *relative; /* whose curves stand where this GPU was not measured; "": its own rules */
-    bool derived;  /* no matmul was measured on it */
+    /* the GPU whose curves stand where this one was not measured; "": its own rules */
+    const char *relative;
+    bool derived; /* no matmul was measured on it */
     struct matmul_curve matmul;
     struct attention_curves attention;
     struct streaming_curve streaming;

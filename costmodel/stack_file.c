@@ -29,8 +29,7 @@ static const struct field stack_rows[] = {
     { "description", FIELD_TEXT, AT(description), 0, 0, NULL, "", "in words", NULL },
     { "base", FIELD_TEXT, AT(base), 0, 0, "null", "",
       "the stack whose figures, causes and sources hold where this file states none; words, "
-      "projects, "
-      "runs, refines, told_by and factors are each file's own",
+      "projects, runs, refines, told_by and factors are each file's own",
       NULL },
     { "words", FIELD_NODE, NODE(words), 0, 0, "null", "",
       "a source's stack whose name holds one of these is this one; of a word with blanks, all "

@@ -68,9 +68,9 @@ struct calibrate_gpu {
     double nvlink_bytes_per_s, pcie_bytes_per_s; /* one direction; 0: none, or not known */
     /* Of a GPU of the user's own. */
     double sm_count; /* 0: not known */
-    double
-        relative_efficiency; /* of its peak that the profile's isolated matmuls reach; 0: not known */
-    bool other_peaks;        /* than the profile's */
+    /* of its peak that the profile's isolated matmuls reach; 0: not known */
+    double relative_efficiency;
+    bool other_peaks; /* than the profile's */
 };
 
 /* `gpu`: the name of a shipped profile, or a path to a hardware file. */

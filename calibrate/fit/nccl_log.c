@@ -32,8 +32,8 @@ struct log_reader {
     int table_cell_count; /* from the first `time` on; 0: no table yet */
     bool has_wrong;       /* the cell after busbw counts wrong values */
     bool any_table, any_row;
-    double most_bytes, step,
-        largest; /* sizes by the header, 0: not said; the largest that was read */
+    double most_bytes, step; /* sizes by the header; 0: not said */
+    double largest;          /* that was read */
     bool by_factor;
 };
 

@@ -18,18 +18,11 @@ struct release {
 
 enum { RELEASE_MAX = 8 };
 static const struct product {
-    const char *name;
+    const char *name, *or_name; /* NULL: none */
     struct release last_of[RELEASE_MAX];
 } products[] = {
     { "pytorch",
-      { { 1, 7, 2020 },
-        { 1, 10, 2021 },
-        { 1, 13, 2022 },
-        { 2, 1, 2023 },
-        { 2, 5, 2024 },
-        { 2, 9, 2025 },
-        { 2, 99, 2026 } } },
-    { "torch",
+      "torch",
       { { 1, 7, 2020 },
         { 1, 10, 2021 },
         { 1, 13, 2022 },
@@ -38,6 +31,7 @@ static const struct product {
         { 2, 9, 2025 },
         { 2, 99, 2026 } } },
     { "transformers",
+      NULL,
       { { 4, 14, 2021 },
         { 4, 25, 2022 },
         { 4, 36, 2023 },
@@ -45,15 +39,15 @@ static const struct product {
         { 4, 99, 2025 },
         { 5, 99, 2026 } } },
     { "deepspeed",
+      NULL,
       { { 0, 5, 2021 }, { 0, 7, 2022 }, { 0, 12, 2023 }, { 0, 16, 2024 }, { 0, 18, 2025 } } },
-    { "accelerate", { { 0, 15, 2022 }, { 0, 25, 2023 }, { 1, 2, 2024 }, { 1, 12, 2025 } } },
-    { "trl", { { 0, 7, 2023 }, { 0, 13, 2024 }, { 0, 26, 2025 } } },
-    { "axolotl", { { 0, 6, 2024 }, { 0, 13, 2025 } } },
-    { "lightning", { { 1, 8, 2022 }, { 2, 1, 2023 }, { 2, 5, 2024 }, { 2, 6, 2025 } } },
-    { "torchtitan", { { 0, 0, 2024 }, { 0, 1, 2025 } } },
-    { "colossalai", { { 0, 2, 2022 }, { 0, 3, 2023 }, { 0, 4, 2024 }, { 0, 5, 2025 } } },
-    { "megatron-lm", { { 1, 99, 2020 }, { 2, 99, 2021 }, { 3, 0, 2022 } } },
-    { "megatron", { { 1, 99, 2020 }, { 2, 99, 2021 }, { 3, 0, 2022 } } },
+    { "accelerate", NULL, { { 0, 15, 2022 }, { 0, 25, 2023 }, { 1, 2, 2024 }, { 1, 12, 2025 } } },
+    { "trl", NULL, { { 0, 7, 2023 }, { 0, 13, 2024 }, { 0, 26, 2025 } } },
+    { "axolotl", NULL, { { 0, 6, 2024 }, { 0, 13, 2025 } } },
+    { "lightning", NULL, { { 1, 8, 2022 }, { 2, 1, 2023 }, { 2, 5, 2024 }, { 2, 6, 2025 } } },
+    { "torchtitan", NULL, { { 0, 0, 2024 }, { 0, 1, 2025 } } },
+    { "colossalai", NULL, { { 0, 2, 2022 }, { 0, 3, 2023 }, { 0, 4, 2024 }, { 0, 5, 2025 } } },
+    { "megatron-lm", "megatron", { { 1, 99, 2020 }, { 2, 99, 2021 }, { 3, 0, 2022 } } },
 };
 enum { PRODUCT_COUNT = sizeof products / sizeof products[0] };
 
@@ -79,15 +73,20 @@ static int64_t year_behind(const struct product *product, const char *at) {
     return year_of(product, major, strtol(end + 1, NULL, 10));
 }
 
-static int64_t year_of_product(const struct product *product, const char *text) {
-    const size_t length = strlen(product->name);
-    for (const char *at = strcasestr(text, product->name); at != NULL;
-         at = strcasestr(at + 1, product->name)) {
+static int64_t year_of_name(const struct product *product, const char *name, const char *text) {
+    const size_t length = strlen(name);
+    for (const char *at = strcasestr(text, name); at != NULL; at = strcasestr(at + 1, name)) {
         const bool whole = at == text || !isalnum((unsigned char)at[-1]);
         const int64_t year = whole ? year_behind(product, at + length) : 0;
         if (year > 0) return year;
     }
     return 0;
+}
+
+static int64_t year_of_product(const struct product *product, const char *text) {
+    const int64_t year = year_of_name(product, product->name, text);
+    return year > 0 || product->or_name == NULL ? year
+                                                : year_of_name(product, product->or_name, text);
 }
 
 int64_t measured_release_year(const char *text) {
@@ -99,24 +98,21 @@ int64_t measured_release_year(const char *text) {
 }
 
 /* Whether a stack of that name runs on the product. */
-static bool runs_on(const char *stack, const char *product) {
-    static const char *const pairs[][2] = {
-        { "torch", "pytorch" },        { "pytorch", "torch" },
-        { "transformers", "hf" },      { "transformers", "huggingface" },
-        { "transformers", "trainer" }, { "transformers", "trl" },
-        { "transformers", "peft" },    { "transformers", "accelerate" },
-        { "transformers", "axolotl" },
-    };
-    if (measured_text_says(stack, product)) return true;
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (strcmp(pairs[i][0], product) == 0 && measured_text_says(stack, pairs[i][1]))
-            return true;
-    return false;
+static bool runs_on(const char *stack, const struct product *product) {
+    static const char *const on_transformers[] = { "hf",   "huggingface", "trainer", "trl",
+                                                   "peft", "accelerate",  "axolotl" };
+    if (measured_text_says(stack, product->name) ||
+        (product->or_name != NULL && measured_text_says(stack, product->or_name)))
+        return true;
+    bool found = false;
+    for (size_t i = 0; i < sizeof on_transformers / sizeof on_transformers[0]; i++)
+        found = found || measured_text_says(stack, on_transformers[i]);
+    return found && strcmp(product->name, "transformers") == 0;
 }
 
 int64_t measured_release_year_under(const char *stack, const char *text) {
     for (int i = 0; i < PRODUCT_COUNT; i++) {
-        if (!runs_on(stack, products[i].name)) continue;
+        if (!runs_on(stack, &products[i])) continue;
         const int64_t year = year_of_product(&products[i], text);
         if (year > 0) return year;
     }

@@ -194,6 +194,8 @@ bool measured_names_diffusion(struct arena *arena, const char *model);
 bool measured_lacks_streams(struct arena *arena, const struct measured_run *run);
 void measured_choose_text(struct measured_row *row);
 void measured_add_decoder(cJSON *definition, struct measured_row *row);
+/* measured_sequence.c. cp_kind, cp_heads and cp_balanced of the layout. */
+void measured_add_sequence(cJSON *layout, struct measured_row *row);
 /* measured_document.c. Widths, norms, activation and biases of the row's blocks. */
 void measured_add_shape(cJSON *module, struct measured_row *row);
 
