@@ -232,13 +232,20 @@ static struct price price_attention(const struct cost_model *model,
     return p;
 }
 
+/* PyTorch's kernel over operands of two widths, which casts value by value: what Liger's fused linear
+ * cross entropy takes beyond its matmuls and copies, 4.8, 5.1 and 5.1 ps a value on H100, H200 and
+ * B200 (docs/MODEL.md, section 2). A value is 8 bytes: 4 read, 2 read, 2 written. */
+#define MIXED_SUM_BYTES_PER_S (8 / 5.0e-12)
+
 static struct price price_streaming(const struct cost_model *model,
                                     const struct operator_work *work, bool in_step) {
     const struct streaming_curve *curve = &model->efficiency.streaming;
     const double fraction = model->streaming_fraction[work->kind][work->pass];
+    double bytes_per_s = fraction * model->gpu.hbm_bytes_per_s;
+    if (work->form == FORM_MIXED_SUM) bytes_per_s = lesser_of(bytes_per_s, MIXED_SUM_BYTES_PER_S);
     const struct kernel_terms terms = {
         .launch_s = in_step ? curve->launch_s : curve->graph_launch_s,
-        .memory_s = work->memory_bytes / (fraction * model->gpu.hbm_bytes_per_s),
+        .memory_s = work->memory_bytes / bytes_per_s,
         .inside_range = true,
     };
     struct price p = kernel_price(&terms, peak_of(&model->gpu, work->precision),

@@ -36,6 +36,7 @@ static_assert(sizeof kind_names / sizeof kind_names[0] == OPERATOR_KIND_COUNT, "
 static const char *const form_names[] = {
     [FORM_OTHER] = "other",
     [FORM_STATED] = "stated",
+    [FORM_MIXED_SUM] = "mixed-sum",
     [FORM_SOFTMAX_STEPS] = "softmax-steps",
     [FORM_LAYER_NORM] = "layer-norm",
     [FORM_RMS_NORM] = "rms-norm",

@@ -61,6 +61,7 @@ enum fp8_recipe {
 enum operator_form {
     FORM_OTHER,
     FORM_STATED,        /* a copy or sum whose bytes the stack or the backend states */
+    FORM_MIXED_SUM,     /* fp32 values added to 16-bit ones, which PyTorch casts one by one */
     FORM_SOFTMAX_STEPS, /* softmax in several kernels, whose bytes are counted one by one */
     FORM_LAYER_NORM,
     FORM_RMS_NORM,
@@ -109,9 +110,10 @@ struct operator_work {
     int64_t m, n, k; /* matmul; zero otherwise */
     bool unaligned;  /* matmul: an operand does not start on 16 bytes, so tensor cores stand idle */
     enum fp8_recipe recipe; /* matmul in fp8 */
-    bool odd_rows;  /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
-    bool odd_batch; /* matmul of many small ones whose rows begin on every 2 bytes */
-    int64_t pieces; /* matmul: one of so many that a kernel is cut into; 0: the whole of it */
+    bool odd_rows;   /* matmul of one weight: rows of an operand begin on every 2 or 4 bytes */
+    bool odd_batch;  /* matmul of many small ones whose rows begin on every 2 bytes */
+    int64_t pieces;  /* matmul: one of so many that a kernel is cut into; 0: the whole of it */
+    int64_t repeats; /* calls of it one after another, each of what stands here; 0: one */
     /* attention: sum over packed samples of length and of length squared (query x key); cross
      * attention: of queries, and of queries x keys */
     double token_sum, square_sum;
@@ -148,6 +150,10 @@ const char *communicator_kind_name(enum communicator_kind kind);
 /* A group of context parallelism, whole or part. */
 bool communicator_shares_sequence(enum communicator_kind kind);
 /* Moves bytes between ranks (point to point counts too). */
+static inline int64_t operator_calls(const struct operator_work *work) {
+    return work->repeats > 1 ? work->repeats : 1;
+}
+
 static inline bool operator_is_collective(enum operator_kind kind) {
     return kind >= OPERATOR_ALL_REDUCE && kind <= OPERATOR_SEND;
 }

@@ -130,6 +130,15 @@ enum stack_unpads {
     UNPADS_ALWAYS
 };
 
+/* A head whose loss runs for some tokens at a time, which writes no logits of all of them: how many,
+ * and how each time's gradient of its weight joins that of the times before
+ * (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py). */
+enum stack_chunked_head {
+    CHUNKED_HEAD_NO,
+    CHUNKED_HEAD_ADDED, /* by the matmul itself (addmm) */
+    CHUNKED_HEAD_COPIED /* by an fp32 copy of the product and a sum */
+};
+
 /* How a framework's code runs a block and the loss: kernels that others fuse, and what they keep. */
 struct stack_block {
     enum recompute_style recompute_style;
@@ -140,6 +149,7 @@ struct stack_block {
     enum stack_unpads unpads;
     /* lengths of which unfused attention's softmax is one kernel; 0: any */
     int64_t softmax_multiple;
+    enum stack_chunked_head chunked_head; /* where TP does not divide the vocabulary */
     bool whole_logits;   /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not gathered them so;

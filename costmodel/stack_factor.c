@@ -230,6 +230,7 @@ double stack_slowest_gpu_time(int64_t gpu_count) {
 static double elementwise_traffic(const struct stack *stack, enum operator_form form) {
     switch (form) {
     case FORM_STATED:
+    case FORM_MIXED_SUM:
         return 1;
     case FORM_ROTARY:
         return stack->rotary_traffic;

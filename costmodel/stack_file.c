@@ -17,6 +17,7 @@ static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
 static const char *const adamw_names[] = { "other", "fused", "foreach", NULL };
+static const char *const chunked_head_names[] = { "no", "added", "copied", NULL };
 static const char *const unpads_names[] = { "never", "padded", "always", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
@@ -183,6 +184,12 @@ static const struct field stack_rows[] = {
       "of the ZeRO-1 parameter gather over one ring all-gather", NULL },
     { "owner_broadcasts", FIELD_BOOL, AT(step.owner_broadcasts), 0, 0, "false", "",
       "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
+    { "chunked_head", FIELD_CHOICE, AT(block.chunked_head), 0, 0, "\"no\"", "",
+      "head and loss run for so many tokens at a time that their logits are some as large as what "
+      "the head reads (Liger's fused linear cross entropy); each time's weight gradient is added "
+      "by "
+      "its matmul, or by an fp32 copy of the product and a sum",
+      chunked_head_names },
     { "whole_logits", FIELD_BOOL, AT(block.whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
     { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",

@@ -147,6 +147,19 @@ struct layer_division layer_division_text(const struct layer_division *d) {
     return text;
 }
 
+/* Liger's rows: the power of two from which on that the logits of so many tokens are no smaller than
+ * the input of all of them. */
+static void divide_head(struct layer_division *d, const struct tensor_split *split) {
+    d->chunk_tokens = d->head_tokens;
+    d->chunked_head = split->tp == 1 ? split->block.chunked_head : CHUNKED_HEAD_NO;
+    if (d->chunked_head == CHUNKED_HEAD_NO || d->head_tokens == 0) return;
+    const int64_t least = divide_up(d->head_tokens, divide_up(d->vocabulary, d->module->hidden));
+    int64_t rows = 1;
+    while (rows < least)
+        rows *= 2;
+    if (rows < d->head_tokens) d->chunk_tokens = rows;
+}
+
 struct layer_division layer_division_make(const struct model *model, int64_t layer_index,
                                           const struct batch_shape *shape,
                                           const struct tensor_split *split) {
@@ -180,6 +193,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
     d.tokens = divide_up(layer_tokens(d.module, d.kind, shape), d.cp);
     if (d.kind == LAYER_HEAD)
         d.head_tokens = (int64_t)ceil((double)d.tokens * d.module->head_share);
+    divide_head(&d, split);
     d.shard_tokens = d.sequence_parallel ? divide_up(d.tokens, d.tp) : d.tokens;
     d.square_sum = batch_shape_squares(shape, layer_kind_axis(d.kind)) / (double)d.cp;
     if (layer_kind_diffuses(d.kind)) divide_text(&d, shape);

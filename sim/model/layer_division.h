@@ -20,7 +20,7 @@ struct layer_division {
     bool sequence_parallel; /* and tp > 1 */
     bool hidden_dropout, attention_dropout;
     bool remakes_activation; /* in the backward, which keeps its input alone */
-    bool dropout_apart;    /* a branch is dropped out before the kernel that adds it */
+    bool dropout_apart;      /* a branch is dropped out before the kernel that adds it */
     bool modulation_apart; /* of a diffusion block: shift, scale and gate by kernels of their own */
     bool branches_apart;   /* of a single block */
     enum determinism determinism;
@@ -49,8 +49,11 @@ struct layer_division {
     int64_t vocabulary;
     int64_t head_tokens;     /* of a head: rows of its logits */
     int64_t loss_vocabulary; /* columns of the logits that the rank's loss reads */
-    bool odd_logits;         /* of a head: their rows do not begin on 8 bytes */
-    bool odd_scores;         /* unfused attention of all to an odd number of tokens */
+    /* of a head: rows that its matmuls and loss take at a time, all of them unless it is chunked */
+    int64_t chunk_tokens;
+    enum stack_chunked_head chunked_head;
+    bool odd_logits; /* of a head: their rows do not begin on 8 bytes */
+    bool odd_scores; /* unfused attention of all to an odd number of tokens */
     bool odd_cross_scores, writes_cross_softmax; /* of cross attention: to so many of text */
     /* diffusion decoder: the text that a block attends to, in and outside of TP regions (of a
      * single block it is among `tokens`), and the columns of the modulation that this rank

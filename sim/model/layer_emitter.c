@@ -140,6 +140,30 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
         move(e, "weight gradient scales", PASS_WEIGHT_GRADIENT, 4, out, in);
 }
 
+/* Copied: the product is cast to fp32 (2 bytes read, 4 written), then added (both read, and the sum
+ * written). */
+void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision precision,
+                            int64_t rows, int64_t out, int64_t in) {
+    if (!e->need.weight) return;
+    struct operator_work work =
+        operator_matmul(name, PASS_WEIGHT_GRADIENT, precision, out, in, rows);
+    operator_matmul_written_once(&work);
+    const double weights = (double)out * (double)in, element = (double)e->d->element_bytes;
+    if (e->d->chunked_head == CHUNKED_HEAD_ADDED) work.memory_bytes += element * weights;
+    emit_linear(e, work);
+    if (e->d->chunked_head != CHUNKED_HEAD_COPIED) return;
+    struct operator_work copy =
+        operator_streaming("weight gradient copy", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT,
+                           e->activation, (element + 4) * weights);
+    copy.form = FORM_STATED;
+    emit_operator(e, copy);
+    struct operator_work sum =
+        operator_streaming("weight gradient sum", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT,
+                           e->activation, (4 + 2 * element) * weights);
+    sum.form = element < 4 ? FORM_MIXED_SUM : FORM_STATED;
+    emit_operator(e, sum);
+}
+
 /* Whether the kernel before writes the operand cast: its scale must be known by then. */
 static bool comes_cast(const struct emitter *e, enum cast_of of) {
     if (e->d->fp8_recipe != FP8_RECIPE_DELAYED) return false;

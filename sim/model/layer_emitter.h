@@ -51,6 +51,10 @@ void emit_linear_input_gradient(struct emitter *e, const char *name, enum precis
                                 int64_t rows, int64_t out, int64_t in);
 void emit_linear_weight_gradient(struct emitter *e, const char *name, enum precision precision,
                                  int64_t rows, int64_t out, int64_t in);
+/* The same of some rows among many, whose product joins that of the others (enum
+ * stack_chunked_head). */
+void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision precision,
+                            int64_t rows, int64_t out, int64_t in);
 
 /* What wrote the operand that is cast: a gradient that comes from a residual's sum is of
  * neither. */

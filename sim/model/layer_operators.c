@@ -293,13 +293,33 @@ static void head_positions(struct emitter *e, enum operator_pass pass) {
                                         rows * hidden * (double)d->element_bytes));
 }
 
+/* What a chunked head runs for each chunk; of the last, what is left. */
+static void each_chunk(struct emitter *e, void (*emit)(struct emitter *e, int64_t rows)) {
+    const struct layer_division *d = e->d;
+    const int64_t first = e->out->count, left = d->head_tokens % d->chunk_tokens;
+    emit(e, d->chunk_tokens);
+    for (int64_t i = first; i < e->out->count; i++)
+        e->out->operators[i].repeats = d->head_tokens / d->chunk_tokens;
+    if (left > 0) emit(e, left);
+}
+
+static void logits_forward(struct emitter *e, int64_t rows) {
+    emit_linear_forward(e, "logits", e->activation, rows, e->d->vocabulary, e->d->module->hidden);
+}
+
+/* Of chunks: without tensor parallelism, which would sum the gradients of the input. */
+static void logits_backward(struct emitter *e, int64_t rows) {
+    const int64_t vocabulary = e->d->vocabulary, hidden = e->d->module->hidden;
+    emit_linear_input_gradient(e, "logits", e->activation, rows, vocabulary, hidden);
+    emit_linear_weight_sum(e, "logits", e->activation, rows, vocabulary, hidden);
+}
+
 static void head_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const double token_bytes = 4.0 * (double)d->head_tokens;
     emit_enter_forward(e, &head_half);
     head_positions(e, PASS_FORWARD);
-    emit_linear_forward(e, "logits", e->activation, d->head_tokens, d->vocabulary,
-                        d->module->hidden);
+    each_chunk(e, logits_forward);
     logit_cap(e, PASS_FORWARD);
     if (d->loss_vocabulary > d->vocabulary) {
         emit_collective(e, "logits all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
@@ -314,9 +334,13 @@ static void head_forward(struct emitter *e) {
 }
 
 static void head_backward(struct emitter *e) {
+    const struct layer_division *d = e->d;
     loss(e, PASS_BACKWARD);
     logit_cap(e, PASS_BACKWARD);
-    emit_column_backward(e, &head_half, "logits", e->activation, e->d->vocabulary);
+    if (d->chunk_tokens == d->head_tokens)
+        emit_column_backward(e, &head_half, "logits", e->activation, d->vocabulary);
+    else
+        each_chunk(e, logits_backward);
     if (e->need.input) head_positions(e, PASS_BACKWARD);
     emit_enter_backward(e, &head_half);
 }
@@ -396,7 +420,7 @@ static double new_bytes(const struct operator_work *work) {
 static void fill_new_tensors(struct operator_list *out, int64_t place) {
     double bytes = 0;
     for (int64_t i = place + 1; i < out->count; i++)
-        bytes += new_bytes(&out->operators[i]);
+        bytes += new_bytes(&out->operators[i]) * (double)operator_calls(&out->operators[i]);
     out->operators[place].memory_bytes = bytes;
 }
 

@@ -245,7 +245,7 @@ static void price_list(const struct price_table *table, enum layer_kind kind,
             out->ring_run = out->run_count; /* the next one */
             continue;
         }
-        timed->ns = ns_from_price(price.seconds);
+        timed->ns = ns_from_price(price.seconds * (double)operator_calls(work));
         out->priced_ns += (double)timed->ns;
         out->band_ns += (double)timed->ns * price.band_fraction;
         out->stated_ns += (double)timed->ns * price_stated_band(&price);
@@ -292,7 +292,8 @@ static void price_set(const struct price_table *table, enum layer_kind kind, enu
 static double matmul_flop(const struct operator_list *list) {
     double flop = 0;
     for (int64_t i = 0; i < list->count; i++)
-        if (list->operators[i].kind == OPERATOR_MATMUL) flop += list->operators[i].flop;
+        if (list->operators[i].kind == OPERATOR_MATMUL)
+            flop += list->operators[i].flop * (double)operator_calls(&list->operators[i]);
     return flop;
 }
 

@@ -222,9 +222,10 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (int)split.block.linear_gradients, split.adds_in_matmul, split.unpads_samples,
         (long)split.block.softmax_multiple,
         split.block.dropout_apart + 2 * split.block.remakes_activation,
-        split.block.modulation_apart + 2 * split.block.branches_apart, split.block.whole_logits,
-        split.block.odd_vocabulary, split.block.compiled + 2 * split.block.repeats_keys,
-        scenario->backend->divides_sends, group_text(arena, &tensor), group_text(arena, &context));
+        split.block.modulation_apart + 2 * split.block.branches_apart,
+        split.block.whole_logits + 2 * (int)split.block.chunked_head, split.block.odd_vocabulary,
+        split.block.compiled + 2 * split.block.repeats_keys, scenario->backend->divides_sends,
+        group_text(arena, &tensor), group_text(arena, &context));
     if (split.context_heads > 1)
         key = arena_format(arena, "%s %ld %s %s", key, (long)split.context_heads,
                            group_text(arena, &heads), group_text(arena, &ring));

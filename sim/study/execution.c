@@ -163,7 +163,8 @@ static void add_price(const struct price_place *at, const struct operator_work *
         .pass = pass,
         .shape = shape_text(work, arena),
         /* Of a rank that holds such layers, on average over those ranks. */
-        .calls_per_step = (double)runs * (double)s->micro_batches_per_rank / (double)at->holders,
+        .calls_per_step = (double)(runs * operator_calls(work)) *
+                          (double)s->micro_batches_per_rank / (double)at->holders,
         .rank_fraction = (double)at->holders / (double)e->job->plan.stage_count,
         .flop = work->flop,
         .memory_bytes = work->memory_bytes,

@@ -169,6 +169,24 @@ static void test_kernels_by_hand(void **state) {
     arena_destroy(arena);
 }
 
+/* However fast the memory, 5 ps a value of 8 bytes; other sums take the memory's time. */
+static void test_mixed_sum(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct cost_model *model = make(arena, 100, 10000);
+    struct operator_work sum =
+        operator_streaming("", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, PRECISION_BF16, 8e9);
+    const double plain_s = cost_model_price(model, &sum, NULL).memory_s;
+    assert_true(plain_s < 4e-3);
+    sum.form = FORM_MIXED_SUM;
+    assert_true(fabs(cost_model_price(model, &sum, NULL).memory_s - 5e-3) < 1e-9);
+    const struct cost_model *slow = make(arena, 100, 100);
+    const double mixed_s = cost_model_price(slow, &sum, NULL).memory_s;
+    sum.form = FORM_STATED;
+    assert_true(mixed_s > 5e-3 && mixed_s == cost_model_price(slow, &sum, NULL).memory_s);
+    arena_destroy(arena);
+}
+
 /* 72,000 tokens by 3072 on H200: 14.2 and 64.0 ms measured where an operand begins on odd bytes,
  * 1.715 and 9.097 ms where none does (Frankaaay/FastWAM docs/26-07-03). */
 static void test_odd_rows(void **state) {
@@ -685,6 +703,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_are_waited_for),
         cmocka_unit_test(test_kernels_by_hand),
+        cmocka_unit_test(test_mixed_sum),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_fp8_recipes),
         cmocka_unit_test(test_network_by_hand),

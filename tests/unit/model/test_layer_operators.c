@@ -265,6 +265,82 @@ static void test_odd_logits(void **state) {
     arena_destroy(arena);
 }
 
+/* Liger's rows: llama3-8b's head reads 4,096 values a token for 128,256 logits, 32 times as many, so
+ * 8,192 tokens go by 256 and 5,000 by 256 too (the power of two from 157 on), with 136 left. */
+static void test_chunked_head(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    static const struct {
+        enum stack_chunked_head how;
+        int64_t tokens, tp;
+        const char *forward, *backward;
+        int64_t rows, calls, left;
+    } cases[] = {
+        { CHUNKED_HEAD_NO, 8192, 1, "final norm f, logits f, loss f",
+          "loss b, logits i, logits w, final norm b", 8192, 1, 0 },
+        { CHUNKED_HEAD_ADDED, 8192, 1, "final norm f, logits f, loss f",
+          "loss b, logits i, logits w, final norm b", 256, 32, 0 },
+        { CHUNKED_HEAD_COPIED, 8192, 1, "final norm f, logits f, loss f",
+          "loss b, logits i, logits w, weight gradient copy w, weight gradient sum w, final norm b",
+          256, 32, 0 },
+        { CHUNKED_HEAD_ADDED, 5000, 1, "final norm f, logits f, logits f, loss f",
+          "loss b, logits i, logits w, logits i, logits w, final norm b", 256, 19, 136 },
+        { CHUNKED_HEAD_ADDED, 1, 1, "final norm f, logits f, loss f",
+          "loss b, logits i, logits w, final norm b", 1, 1, 0 },
+        /* TP divides the vocabulary: Liger's head is not for it */
+        { CHUNKED_HEAD_ADDED, 8192, 2,
+          "final norm f, logits f, loss maximum all-reduce f, loss f, loss target all-reduce f, "
+          "loss sum all-reduce f",
+          "loss b, logits i, head all-reduce i, logits w, final norm b", 8192, 1, 0 },
+    };
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    char text[1024];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double tokens = (double)cases[i].tokens;
+        struct batch_shape shape = model_batch_shape(m, 1, 0, cases[i].tokens, tokens * tokens);
+        struct tensor_split split = split_of(cases[i].tp, false);
+        split.block.chunked_head = cases[i].how;
+        double flop = 0;
+        for (int set = PASS_SET_FORWARD; set <= PASS_SET_BACKWARD; set++) {
+            struct operator_list list =
+                operators_of(m, LAYER_HEAD, &shape, split, (enum pass_set)set, both);
+            sequence_of(&list, text, sizeof text);
+            assert_string_equal(text,
+                                set == PASS_SET_FORWARD ? cases[i].forward : cases[i].backward);
+            int64_t seen = 0;
+            for (int64_t j = 0; j < list.count; j++) {
+                const struct operator_work *work = &list.operators[j];
+                if (work->kind != OPERATOR_MATMUL) continue;
+                flop += work->flop * (double)operator_calls(work);
+                const int64_t rows = work->pass == PASS_WEIGHT_GRADIENT ? work->k : work->m;
+                const bool last = cases[i].left > 0 && seen >= (set == PASS_SET_FORWARD ? 1 : 2);
+                assert_int_equal(rows, last ? cases[i].left : cases[i].rows);
+                assert_int_equal(operator_calls(work), last ? 1 : cases[i].calls);
+                seen++;
+            }
+            operator_list_free(&list);
+        }
+        const double whole = 6 * tokens * 4096 * 128256 / (double)cases[i].tp;
+        assert_true(fabs(flop / whole - 1) < 1e-12);
+    }
+    /* addmm reads what it adds to; a copy in fp32 and the sum move 14 bytes a weight. */
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 8192, 8192.0 * 8192);
+    struct tensor_split split = split_of(1, false);
+    double bytes[3], weights = 4096.0 * 128256;
+    for (int how = CHUNKED_HEAD_ADDED; how <= CHUNKED_HEAD_COPIED; how++) {
+        split.block.chunked_head = (enum stack_chunked_head)how;
+        struct operator_list list =
+            operators_of(m, LAYER_HEAD, &shape, split, PASS_SET_BACKWARD, both);
+        bytes[how] = 0;
+        for (int64_t j = 0; j < list.count; j++)
+            if (list.operators[j].pass == PASS_WEIGHT_GRADIENT)
+                bytes[how] += list.operators[j].memory_bytes;
+        operator_list_free(&list);
+    }
+    assert_true(fabs(bytes[CHUNKED_HEAD_COPIED] - bytes[CHUNKED_HEAD_ADDED] - 12 * weights) < 1);
+    arena_destroy(arena);
+}
+
 /* A stack prices norms, activations and rotary by what they compute. */
 static void test_forms(void **state) {
     (void)state;
@@ -328,8 +404,9 @@ static void test_unfused_encoder(void **state) {
         operator_list_free(&list);
     }
     split.attention = ATTENTION_NAIVE;
-    struct operator_list list = operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split,
-                                             PASS_SET_FORWARD, (struct gradient_need){ true, true });
+    struct operator_list list =
+        operators_of(m, LAYER_LANGUAGE_BLOCK, &shape, split, PASS_SET_FORWARD,
+                     (struct gradient_need){ true, true });
     assert_int_equal(find_operator(&list, "attention softmax", PASS_FORWARD)->form,
                      FORM_CAUSAL_SOFTMAX);
     operator_list_free(&list);
@@ -587,6 +664,7 @@ int main(void) {
         cmocka_unit_test(test_filled),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_odd_logits),
+        cmocka_unit_test(test_chunked_head),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_unfused_encoder),
         cmocka_unit_test(test_linear_gradients),
