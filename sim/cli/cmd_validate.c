@@ -76,6 +76,10 @@ static cJSON *row_json(const struct validation_row *r) {
     cli_add_number(row, "relative_error", r->relative_error);
     cli_add_number(row, "band_low_s", r->band_low_s);
     cli_add_number(row, "band_high_s", r->band_high_s);
+    if (validation_has_band(r))
+        cJSON_AddBoolToObject(row, "in_band", validation_in_band(r));
+    else
+        cJSON_AddNullToObject(row, "in_band");
     cJSON_AddBoolToObject(row, "inside_range", r->inside_range);
     cli_add_number(row, "outside_fraction", r->outside_fraction);
     cJSON_AddBoolToObject(row, "calibrated_on", r->calibrated_on);
@@ -198,7 +202,8 @@ static void print_row(const struct validation_row *r) {
         printf(" %12.4g %12.4g %s %%", r->measured->iter_time_s, r->predicted_s,
                percent(r->relative_error, 7, true).text);
     const bool even = r->band.below == r->band.above;
-    printf(" %7s %%%c", band_text(r->band, "+-", even ? 1 : 0).text, r->inside_range ? ' ' : '!');
+    printf(" %7s %%%c%s", band_text(r->band, "+-", even ? 1 : 0).text, r->inside_range ? ' ' : '!',
+           validation_has_band(r) && !validation_in_band(r) ? " out" : "    ");
     if (!isnan(r->measured->peak_mem_GiB))
         printf(" %s %s", cli_cell(r->measured->peak_mem_GiB, 10, 1, false).text,
                cli_cell(r->predicted_peak_GiB, 10, 1, false).text);
@@ -244,8 +249,8 @@ static void print_notes(const struct validation *v) {
 }
 
 static void print(const struct validation *v) {
-    printf("  %-46s %12s %12s %9s %10s %10s %10s\n", "row", "measured s", "predicted s", "error",
-           "80 % band", "memory GiB", "predicted");
+    printf("  %-46s %12s %12s %9s %10s     %10s %10s\n", "row", "measured s", "predicted s",
+           "error", "80 % band", "memory GiB", "predicted");
     const bool one_file = strcmp(v->files[0], v->files[v->runs.count - 1]) == 0;
     for (int64_t i = 0; i < v->runs.count; i++) {
         if (v->rows[i].skip == SKIP_NOTHING)
@@ -272,13 +277,14 @@ static void print(const struct validation *v) {
         puts(v->all.simulated > 0 ? "No row has a step time to compare that nothing was fitted on."
                                   : "No row could be simulated: each says why.");
     else
-        printf("%.0f %% of these rows lie in their bands, which are made of the shipped rows to "
-               "hold 80 %% of them; half of the bands are narrower than %s %%. "
-               "*: something was fitted on the row (%ld). !: more than %.0f %% of it is priced "
-               "outside "
-               "the measured range.\n",
-               v->all.band_coverage * 100, percent(v->all.median_half_width, 0, false).text,
-               (long)v->all.calibrated, OUTSIDE_RANGE_FRACTION * 100);
+        printf(
+            "%.0f %% of these rows lie in their bands, which are made of the shipped rows to "
+            "hold 80 %% of them; half of the bands are narrower than %s %%. "
+            "out: the measured time lies outside predicted x (1 +- band). *: something was fitted "
+            "on the row (%ld). !: more than %.0f %% of it is priced outside the measured "
+            "range.\n",
+            v->all.band_coverage * 100, percent(v->all.median_half_width, 0, false).text,
+            (long)v->all.calibrated, OUTSIDE_RANGE_FRACTION * 100);
     for (const char **warning = validation_doubts(v); *warning != NULL; warning++)
         printf("warning: %s\n", *warning);
 }

@@ -74,7 +74,8 @@ static bool is_told(const char *token) {
 
 /* Behind "not stated", "unspecified" and so on at `at`; NULL: none of them. */
 static char *behind_unstated(const char *text, char *at) {
-    static const char *const words[] = { "unstated", "unspecified", "undisclosed", NULL };
+    static const char *const words[] = { "unstated", "unspecified", "undisclosed", "unknown",
+                                         NULL };
     static const char no[] = "not ";
     char token[CLAUSE_TOKEN_BYTES];
     if (at > text && isalnum((unsigned char)at[-1])) return NULL;
@@ -111,48 +112,129 @@ static void blank_list_behind(char *at) {
         if (*at != ' ') *at = '-';
 }
 
-/* A clause that names what a run does, and not what it did: "recomputation", not "full
- * recomputation" nor "DDP". */
+/* What a run does, not what it did: "recomputation", not "full recomputation" nor "DDP". */
+static const char *const topics[] = { "recomputation", "recompute",
+                                      "checkpointing", "attention",
+                                      "kernel",        "kernels",
+                                      "sharding",      "zero",
+                                      "stage",         "interleaving",
+                                      "dropout",       "optimizer",
+                                      "precision",     "network",
+                                      "vocabulary",    "schedule",
+                                      "accumulation",  "sequence",
+                                      "parallelism",   "parallel",
+                                      "compilation",   NULL };
+
 static bool names_topic(const struct clause *clause) {
-    static const char *const topics[] = { "recomputation", "recompute",    "checkpointing",
-                                          "attention",     "kernel",       "kernels",
-                                          "sharding",      "zero",         "stage",
-                                          "interleaving",  "dropout",      "optimizer",
-                                          "precision",     "network",      "vocabulary",
-                                          "schedule",      "accumulation", "sequence",
-                                          "parallelism",   "parallel",     NULL };
     for (int i = 0; i < clause->count; i++)
         if (!clause_is_one_of(clause->tokens[i], topics)) return false;
     return clause->count > 0;
 }
 
-/* The topics between commas that end at `end`. What was blanked before names none. */
-static void blank_topics_before(char *text, char *end) {
+/* The same of an item among others that "and" or "or" joins, which tells nothing even where it names
+ * a kind: "flash attention", "torch.compile", "full activation checkpointing"; not "FSDP with
+ * checkpointing". */
+static bool names_item(const struct clause *clause) {
+    static const char *const others[] = { "compile", "offload", "offloading", NULL };
+    static const char *const stating[] = { "with", "by", "using", "uses", "on",   "for",
+                                           "in",   "is", "was",   "are",  "were", "has",
+                                           "of",   "to", "runs",  "used", NULL };
+    enum { ITEM_TOKENS = 4 };
+    const char *last = clause_token(clause, clause->count - 1);
+    return clause->count > 0 && clause->count <= ITEM_TOKENS && !clause_mentions(clause, stating) &&
+           (clause_is_one_of(last, topics) || clause_is_one_of(last, others));
+}
+
+/* Whether the text from `start` to `end` is a clause of that kind. */
+static bool is_clause_of(const char *start, const char *end,
+                         bool (*names)(const struct clause *clause)) {
+    char copy[TOPIC_BYTES + 1];
+    if (end - start > TOPIC_BYTES) return false;
+    memcpy(copy, start, (size_t)(end - start));
+    copy[end - start] = '\0';
+    const char *rest = copy;
+    struct clause clause;
+    return clause_next(&rest, &clause) && *rest == '\0' && names(&clause);
+}
+
+/* The clauses of that kind, between commas, that end at `end`. What was blanked before is none. */
+static void blank_before(char *text, char *end, bool (*names)(const struct clause *clause)) {
     for (;;) {
-        char *start = end, copy[TOPIC_BYTES + 1];
+        char *start = end;
         while (start > text && end - start <= TOPIC_BYTES && strchr(delimiters, start[-1]) == NULL)
             start--;
-        if (end - start > TOPIC_BYTES) return;
-        memcpy(copy, start, (size_t)(end - start));
-        copy[end - start] = '\0';
-        const char *rest = copy;
-        struct clause clause;
-        if (!clause_next(&rest, &clause) || *rest != '\0' || !names_topic(&clause)) return;
+        /* "torch.compile" */
+        if (start > text + 1 && start[-1] == '.' && isalnum((unsigned char)*start) &&
+            isalnum((unsigned char)start[-2]))
+            for (start--; start > text && isalnum((unsigned char)start[-1]);)
+                start--;
+        if (!is_clause_of(start, end, names)) return;
         memset(start, '-', (size_t)(end - start));
+        while (start > text && start[-1] == ' ')
+            start--;
         if (start == text || start[-1] != ',') return;
         end = start - 1;
     }
 }
 
+/* Behind "and", "or" or "nor" at `at`; NULL: none of them. */
+static char *behind_joint(const char *text, char *at) {
+    static const char *const joints[] = { "and ", "or ", "nor ", NULL };
+    if (at == text || at[-1] != ' ') return NULL;
+    for (const char *const *joint = joints; *joint != NULL; joint++)
+        if (strncasecmp(at, *joint, strlen(*joint)) == 0) return at + strlen(*joint);
+    return NULL;
+}
+
+/* "A, B and C not stated": the items ahead of the last one, which says for itself that it is not.
+ * `start` is where its clause begins, `at` the "not". */
+static void blank_items(char *text, char *start, char *at) {
+    char *last = NULL;
+    for (char *c = start; c < at; c++)
+        if (behind_joint(text, c) != NULL) last = c;
+    if (last == NULL) {
+        if (start > text && start[-1] == ',') blank_before(text, start - 1, names_topic);
+        return;
+    }
+    char *end = last;
+    while (end > start && end[-1] == ' ')
+        end--;
+    if (end > start && !is_clause_of(start, end, names_item)) return;
+    memset(start, '-', (size_t)(end - start));
+    if (start > text && start[-1] == ',') blank_before(text, start - 1, names_item);
+}
+
+/* "does not say whether A, B or C were on": the items between commas, and the last two. */
+static void blank_items_behind(char *at) {
+    for (;;) {
+        char *end = at, *joint = NULL;
+        while (strchr(delimiters, *end) == NULL && end - at <= PLACE_BYTES) {
+            if (joint == NULL && behind_joint(at, end) != NULL) joint = end;
+            end++;
+        }
+        if (joint != NULL) {
+            if (is_clause_of(at, joint, names_item)) memset(at, '-', (size_t)(end - at));
+            return;
+        }
+        if (*end != ',' || !is_clause_of(at, end, names_item)) return;
+        memset(at, '-', (size_t)(end - at));
+        at = end + 1;
+    }
+}
+
 void clause_blank_unstated(char *text) {
+    static const char whether[] = "whether ";
     for (char *at = text; *at != '\0'; at++) {
+        if ((at == text || at[-1] == ' ') && strncasecmp(at, whether, strlen(whether)) == 0)
+            blank_items_behind(at + strlen(whether));
         char *behind = behind_unstated(text, at);
         if (behind == NULL) continue;
         char *start = at;
         while (start > text && at - start <= PLACE_BYTES && strchr(delimiters, start[-1]) == NULL)
             start--;
         const bool leads = start + strspn(start, " ") == at;
-        if (!leads && start > text && start[-1] == ',') blank_topics_before(text, start - 1);
+        if (!leads) blank_items(text, start, at);
+        if (leads && start > text && start[-1] == ':') blank_before(text, start - 1, names_item);
         if (leads) blank_list_behind(behind);
         at = behind - 1;
     }

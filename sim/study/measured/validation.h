@@ -13,6 +13,8 @@
 #include "sim/study/execution.h"
 #include "sim/study/measured/measured_scenario.h"
 
+#include <math.h>
+
 /* What a reading of memory tells. A caching allocator that has filled the card, as nvidia-smi shows
  * it, tells only that the run fitted: such a reading is scored by nobody, and so is one beyond the
  * card. */
@@ -54,6 +56,16 @@ struct validation_row {
     double predicted_peak_GiB,
         memory_relative_error; /* of the kind that was measured; NaN without */
 };
+
+/* Whether the measured step lies in the band of the predicted one; of a row with a measured time that
+ * was simulated. */
+static inline bool validation_has_band(const struct validation_row *row) {
+    return !isnan(row->measured->iter_time_s) && !isnan(row->band_low_s);
+}
+static inline bool validation_in_band(const struct validation_row *row) {
+    const double measured_s = row->measured->iter_time_s;
+    return measured_s >= row->band_low_s && measured_s <= row->band_high_s;
+}
 
 /* Signed errors of rows, or of cases: the rows of one shape, layout and batch, whose mean counts
  * once (a source repeats a case at several versions of its software). */

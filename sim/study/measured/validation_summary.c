@@ -179,8 +179,7 @@ static void summarise(const struct validation *v, const struct selection *of,
         g->calibrated += row->calibrated_on;
         g->full_cards += row->reading == READING_FULL_CARD;
         if (!counts(row, of)) continue;
-        const double measured = row->measured->iter_time_s;
-        covered += measured >= row->band_low_s && measured <= row->band_high_s;
+        covered += validation_in_band(row);
         widths[time_count] = band_half_width(row->band);
         time[time_count++] = row->relative_error;
     }
@@ -266,7 +265,9 @@ const char **validation_doubts(const struct validation *v) {
     int64_t count = 0;
     const char *times =
         doubts_about(v, validation_time_doubtful, "",
-                     "iter_time_s is in seconds, of one optimizer step of the whole global_batch");
+                     "iter_time_s is in seconds, of one optimizer step of the whole global_batch; "
+                     "where it is, look for a slower network than priced (NCCL over TCP), a wait "
+                     "for data, or kernels that no stack has");
     const char *memories = doubts_about(v, validation_memory_doubtful, "the memory of ",
                                         "peak_mem_GiB is in GiB, of the fullest GPU");
     if (times != NULL) doubts[count++] = times;
