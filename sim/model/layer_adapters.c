@@ -66,8 +66,8 @@ static bool has(const struct module *module, enum layer_kind kind, enum adapter_
 /* Of one rank. */
 struct shape {
     int64_t in, a_columns, b_columns, out; /* A: in -> a_columns; B: b_columns -> out */
-    int64_t tokens;             /* that both read */
-    int64_t rows, whole_out;    /* of what joins the layer's own output */
+    int64_t tokens;                        /* that both read */
+    int64_t rows, whole_out;               /* of what joins the layer's own output */
     bool row_parallel;
 };
 

@@ -115,12 +115,23 @@ static void attention_backward(struct emitter *e) {
     context_exchange_after(d, PASS_BACKWARD, e->activation, e->out);
 }
 
+static bool is_parallel(const struct emitter *e) {
+    return e->d->module->parallel_residual != PARALLEL_RESIDUAL_NO;
+}
+
+static bool shares_norm(const struct emitter *e) {
+    return e->d->module->parallel_residual == PARALLEL_RESIDUAL_ONE_NORM;
+}
+
 static void proj_forward(struct emitter *e) {
     const struct layer_division *d = e->d;
     emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
     emit_linear_forward(e, "proj", e->matmul, d->tokens, d->module->hidden, d->query_width);
     emit_adapters_forward(e, ADAPTER_OF_PROJ);
-    emit_leave_forward(e, &emitter_attention_half);
+    if (is_parallel(e)) /* added to the other branch before TP ranks sum both */
+        emit_sum_forward(e, &emitter_attention_half, d->tokens);
+    else
+        emit_leave_forward(e, &emitter_attention_half);
 }
 
 static void proj_backward(struct emitter *e) {
@@ -152,7 +163,7 @@ static void down_forward(struct emitter *e) {
 }
 
 static void mlp_forward(struct emitter *e) {
-    emit_enter_forward(e, &emitter_mlp_half);
+    if (!shares_norm(e)) emit_enter_forward(e, &emitter_mlp_half);
     up_forward(e);
     down_forward(e);
     emit_leave_forward(e, &emitter_mlp_half);
@@ -183,7 +194,10 @@ static void mlp_backward(struct emitter *e) {
     emit_leave_backward(e, &emitter_mlp_half);
     down_backward(e);
     up_backward(e);
-    emit_enter_backward(e, &emitter_mlp_half);
+    if (shares_norm(e)) /* the two gradients of what the norm wrote */
+        emit_residual_gradient(e, &emitter_mlp_half);
+    else
+        emit_enter_backward(e, &emitter_mlp_half);
 }
 
 /* ---- block ---- */

@@ -307,15 +307,19 @@ void emit_branch_forward(struct emitter *e, const struct half_names *half) {
         emit_stream(e, half->branch_norm, OPERATOR_NORM, PASS_FORWARD, 2, d->shard_tokens, hidden);
 }
 
-void emit_leave_forward(struct emitter *e, const struct half_names *half) {
+void emit_sum_forward(struct emitter *e, const struct half_names *half, int64_t rows) {
     const struct layer_division *d = e->d;
-    emit_branch_forward(e, half);
     /* reads branch and residual, writes their sum; apart, dropout or the gate writes the branch
      * once more, which is read for the sum */
     const double tensors =
         3 + emit_mask_tensors(e) + (d->dropout_apart ? 2 : 0) + (modulates_apart(e, half) ? 2 : 0);
-    emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, tensors, d->shard_tokens,
+    emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_FORWARD, tensors, rows,
                 d->module->hidden);
+}
+
+void emit_leave_forward(struct emitter *e, const struct half_names *half) {
+    emit_branch_forward(e, half);
+    emit_sum_forward(e, half, e->d->shard_tokens);
 }
 
 void emit_leave_backward(struct emitter *e, const struct half_names *half) {
@@ -401,7 +405,11 @@ void emit_enter_backward(struct emitter *e, const struct half_names *half) {
                     e->need.weight ? 7 : 2, d->shard_tokens, d->module->hidden);
     /* the norm reads its input and a gradient and writes one */
     emit_stream(e, half->norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens, d->module->hidden);
+    emit_residual_gradient(e, half);
+}
+
+void emit_residual_gradient(struct emitter *e, const struct half_names *half) {
     if (half->residual_gradient != NULL)
         emit_stream(e, half->residual_gradient, OPERATOR_ELEMENTWISE, PASS_BACKWARD, 3,
-                    d->shard_tokens, d->module->hidden);
+                    e->d->shard_tokens, e->d->module->hidden);
 }

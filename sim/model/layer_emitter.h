@@ -68,6 +68,8 @@ void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64
 
 void emit_enter_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_forward(struct emitter *e, const struct half_names *half);
+/* The sum that ends it alone, of so many rows, without what comes before it. */
+void emit_sum_forward(struct emitter *e, const struct half_names *half, int64_t rows);
 /* Its part before the residual: the sum over ranks and the norm behind the branch. */
 void emit_branch_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_backward(struct emitter *e, const struct half_names *half);
@@ -78,5 +80,7 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
  * matmuls (enum stack_linear_gradients); nothing where the kernels are fused. */
 void emit_linear_gradients(struct emitter *e, const struct half_names *half);
 void emit_enter_backward(struct emitter *e, const struct half_names *half);
+/* Of that, the sum of two gradients that ends it. */
+void emit_residual_gradient(struct emitter *e, const struct half_names *half);
 
 #endif

@@ -285,11 +285,15 @@ static void activation_saved(struct saved_list *list) {
 static void mlp_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
-    save_residual_norm_input(list, "mlp norm input", d->shard_tokens);
-    save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
-    if (d->modulation_apart)
-        save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
-    save_matmul_input(list, "up input", input_rows(list), m->hidden);
+    /* Beside each other, both halves read the block's input, and with one norm what it wrote. */
+    if (m->parallel_residual == PARALLEL_RESIDUAL_NO)
+        save_residual_norm_input(list, "mlp norm input", d->shard_tokens);
+    if (m->parallel_residual != PARALLEL_RESIDUAL_ONE_NORM) {
+        save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
+        if (d->modulation_apart)
+            save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
+        save_matmul_input(list, "up input", input_rows(list), m->hidden);
+    }
     save_input_copies(list, "up input copies", layer_division_up_products(d));
     save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
     activation_saved(list);

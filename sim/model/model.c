@@ -271,14 +271,18 @@ static int64_t qk_norm_parameters(const struct layer_division *d) {
                                      norm_parameters(&of_heads, d->kv_width);
 }
 
+static int64_t norms_of_block(const struct module *m) {
+    if (m->parallel_residual == PARALLEL_RESIDUAL_ONE_NORM) return 1;
+    return m->branch_norm ? 4 : 2;
+}
+
 static int64_t block_parameters(const struct layer_division *d) {
     const struct module *m = d->module;
     int64_t count = m->hidden * (d->qkv_width + d->query_width + d->up_width + d->ffn_width);
     if (m->qkv_bias) count += d->query_width + d->kv_width + (m->key_bias ? d->kv_width : 0);
     /* of a single block's projection and down, which are one, too */
     if (m->linear_bias) count += d->up_width + (d->kind == LAYER_SINGLE_BLOCK ? 1 : 2) * m->hidden;
-    if (!layer_kind_diffuses(d->kind))
-        count += (m->branch_norm ? 4 : 2) * norm_parameters(m, m->hidden);
+    if (!layer_kind_diffuses(d->kind)) count += norms_of_block(m) * norm_parameters(m, m->hidden);
     count += qk_norm_parameters(d);
     if (m->layer_scale) count += 2 * m->hidden;
     return count;

@@ -57,6 +57,16 @@ enum text_projection_kind { TEXT_PROJECTION_NORM, TEXT_PROJECTION_MLP, TEXT_PROJ
  * joined (Stable Diffusion 3, Flux, HunyuanVideo). */
 enum text_attention { TEXT_ATTENTION_CROSS, TEXT_ATTENTION_JOINT };
 enum norm_kind { NORM_LAYER, NORM_RMS, NORM_LAYER_NO_BIAS, NORM_KIND_COUNT };
+/* Attention and feed-forward network of a block, one behind the other or both of its input, whose
+ * results are added to it (Wang and Komatsuzaki 2021, GPT-J; Black et al. 2022, GPT-NeoX-20B, arXiv
+ * 2204.06745, section 2.1): of one norm (GPT-J, Phi, Falcon 7B, Command R) or of one each (GPT-NeoX,
+ * Pythia, Falcon 40B). */
+enum parallel_residual {
+    PARALLEL_RESIDUAL_NO,
+    PARALLEL_RESIDUAL_ONE_NORM,
+    PARALLEL_RESIDUAL_TWO_NORMS,
+    PARALLEL_RESIDUAL_COUNT
+};
 enum position_kind { POSITION_NONE, POSITION_ROTARY, POSITION_LEARNED, POSITION_KIND_COUNT };
 
 /* Linear layers that an adapter stands beside; q, k and v or their one matrix, gate and up
@@ -80,9 +90,9 @@ enum adapter_stream { ADAPTER_MAIN, ADAPTER_TEXT, ADAPTER_SINGLE, ADAPTER_STREAM
 /* One transformer stack, or the connector. Dimensions of the whole model, before any division. */
 struct module {
     enum module_role role;
-    const char *name;         /* "InternViT-6B-448px" */
-    bool frozen;              /* no weight gradients, no optimizer state */
-    int64_t adapter_rank;     /* of low-rank adapters in all blocks of a frozen module; 0: none */
+    const char *name;     /* "InternViT-6B-448px" */
+    bool frozen;          /* no weight gradients, no optimizer state */
+    int64_t adapter_rank; /* of low-rank adapters in all blocks of a frozen module; 0: none */
     unsigned adapter_targets[ADAPTER_STREAM_COUNT]; /* 1 << enum adapter_target */
     /* Adapted: the frozen weights are fp32, each is cast for its forward product, and the cast is
      * kept for the backward (torch.autocast). */
@@ -97,7 +107,8 @@ struct module {
     enum norm_kind norm;
     bool qkv_bias, linear_bias, qk_norm, layer_scale;
     bool branch_norm; /* a norm behind each branch too, before its residual (Gemma 2 and 3) */
-    bool logit_cap;   /* the head's logits pass a tanh before the loss (Gemma 2) */
+    enum parallel_residual parallel_residual; /* language model */
+    bool logit_cap; /* the head's logits pass a tanh before the loss (Gemma 2) */
     /* Language model: no head over the vocabulary and no loss of each token, but one vector a sample
      * at most (CLIP, a classifier), which is nothing beside the blocks. */
     bool headless;
@@ -255,7 +266,8 @@ struct tensor_split {
     int64_t cp;
     int64_t context_heads; /* see struct layout, cp_heads; all-to-all: without effect */
     enum attention_kind attention;
-    struct stack_block block; /* as the stack runs one, but for encoders with kernels of their own */
+    struct stack_block
+        block; /* as the stack runs one, but for encoders with kernels of their own */
     enum context_kind context;
     /* Sequences are cut into cp runs of tokens instead of 2 cp dealt from both ends: under a causal
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
@@ -263,7 +275,8 @@ struct tensor_split {
     enum fp8_recipe fp8_recipe; /* of matmuls in fp8 */
     bool weights_come_cast;     /* and a block's weights were gathered as such */
     bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
-    bool unpads_samples; /* as block.unpads has it of this data: the language model's fused attention reads samples without their padding */
+    bool
+        unpads_samples; /* as block.unpads has it of this data: the language model's fused attention reads samples without their padding */
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

@@ -6,6 +6,7 @@ static const char *const ffn_choices[] = {
 };
 static const char *const norm_choices[] = { "layer", "rms", "layer-no-bias", NULL };
 static const char *const position_choices[] = { "none", "rotary", "learned", NULL };
+static const char *const parallel_residual_choices[] = { "no", "one-norm", "two-norms", NULL };
 static const char *const modulation_choices[] = { "shared", "block", NULL };
 static const char *const qkv_bias_choices[] = { "none", "query-value", "all", NULL };
 static const char *const qk_norm_choices[] = { "none", "head", "all-heads", NULL };
@@ -56,6 +57,10 @@ static const struct field module_fields[] = {
     { "branch_norm", FIELD_BOOL, AT(module.branch_norm), 0, 0, "false", "",
       "a norm behind each branch too, before its residual: four norms a block (Gemma 2 and 3)",
       NULL },
+    { "parallel_residual", FIELD_CHOICE, AT(module.parallel_residual), 0, 0, "\"no\"", "",
+      "attention and feed-forward network both read the block's input: through one norm (GPT-J, "
+      "Phi, Falcon 7B) or two (GPT-NeoX, Pythia, Falcon 40B) (language)",
+      parallel_residual_choices },
     { "layer_scale", FIELD_BOOL, AT(module.layer_scale), 0, 0, "false", "",
       "each branch is scaled by a learned vector", NULL },
     { "dropout", FIELD_BOOL, AT(module.dropout), 0, 0, "false", "",

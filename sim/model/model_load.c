@@ -166,6 +166,12 @@ static bool resolve_language(struct module *m, const struct module_place *place,
     if (!refuse_image_keys(m, place, err)) return false;
     if (m->flash_attention)
         return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
+    if (m->branch_norm && m->parallel_residual != PARALLEL_RESIDUAL_NO)
+        return mistake(place,
+                       changes(place, "parallel_residual") ? "parallel_residual" : "branch_norm",
+                       err, NULL,
+                       "norms behind the branches of a block whose branches are added together are "
+                       "not modelled");
     if (m->headless && m->logit_cap)
         return mistake(place, "logit_cap", err, NULL, "needs a head, and \"headless\" is true");
     if (m->headless && m->tied_embeddings)
@@ -194,6 +200,8 @@ static bool resolve_vision(struct module *m, const struct module_place *place, s
     if (m->headless) return mistake(place, "headless", err, NULL, "belongs to a language model");
     if (m->head_share != 1)
         return mistake(place, "head_share", err, NULL, "belongs to a language model");
+    if (m->parallel_residual != PARALLEL_RESIDUAL_NO)
+        return mistake(place, "parallel_residual", err, NULL, "belongs to a language model");
     m->vocabulary = 0;
     if (m->patch_size < 0)
         return mistake(place, "patch_size", err, "14 for most vision transformers",
@@ -241,6 +249,8 @@ static bool resolve_decoder(struct module *m, const struct module_place *place, 
     if (m->branch_norm)
         return mistake(place, "branch_norm", err, NULL,
                        "belongs to a language model or a vision encoder");
+    if (m->parallel_residual != PARALLEL_RESIDUAL_NO)
+        return mistake(place, "parallel_residual", err, NULL, "belongs to a language model");
     if (m->flash_attention)
         return mistake(place, "flash_attention", err, NULL, "belongs to a vision encoder");
     static const struct {

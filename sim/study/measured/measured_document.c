@@ -89,6 +89,8 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddBoolToObject(language, "tied_embeddings", tied && headed);
     if (is_encoder(r)) cJSON_AddBoolToObject(language, "bidirectional", true);
     if (r->branch_norm) cJSON_AddBoolToObject(language, "branch_norm", true);
+    if (r->parallel_residual != NULL)
+        cJSON_AddStringToObject(language, "parallel_residual", r->parallel_residual);
     if (r->logit_cap && headed) cJSON_AddBoolToObject(language, "logit_cap", true);
     /* GPTs before FlashAttention were trained with dropout, 0.1 by Megatron-LM's default. */
     const bool naive = strcmp(row->attention, "naive") == 0;

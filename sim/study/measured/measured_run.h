@@ -34,7 +34,8 @@ struct measured_run {
     const char *position; /* no cell: "rotary", "learned", "none", as the public model of its name
                                   * has them; NULL: not known */
     int64_t mistake_count;
-    bool branch_norm, logit_cap; /* no cells: as the public models of its name have them */
+    bool branch_norm, logit_cap;   /* no cells: as the public models of its name have them */
+    const char *parallel_residual; /* the same; NULL: no */
     double head_share, nic_Gbit_per_s_per_gpu, iter_time_s, peak_mem_GiB; /* NaN when empty */
 };
 

@@ -363,15 +363,32 @@ static bool begins_with_gpt(const struct measured_context *context, const char *
 struct family {
     const char *begins, *qk_norm; /* "": none */
     bool branch_norm, logit_cap;
+    const char *parallel_residual; /* NULL: one branch behind the other */
 };
 
 static const struct family *family_of(const struct measured_context *context, const char *model) {
     static const struct family families[] = {
-        { "qwen3", "head", false, false },      { "gemma2", "", true, true },
-        { "gemma3", "head", true, false },      { "gemma4", "head", true, true },
-        { "olmo2", "all-heads", false, false }, { "wan2", "all-heads", false, false },
-        { "flux1", "head", false, false },      { "hunyuanvideo", "head", false, false },
-        { "qwenimage", "head", false, false },
+        { "qwen3", "head", false, false, NULL },
+        { "gemma2", "", true, true, NULL },
+        { "gemma3", "head", true, false, NULL },
+        { "gemma4", "head", true, true, NULL },
+        { "olmo2", "all-heads", false, false, NULL },
+        { "wan2", "all-heads", false, false, NULL },
+        { "flux1", "head", false, false, NULL },
+        { "hunyuanvideo", "head", false, false, NULL },
+        { "qwenimage", "head", false, false, NULL },
+        { "gptneox", "", false, false, "two-norms" },
+        { "pythia", "", false, false, "two-norms" },
+        { "dollyv2", "", false, false, "two-norms" },
+        { "falcon40b", "", false, false, "two-norms" },
+        { "falcon180b", "", false, false, "two-norms" },
+        { "stablelmbasealpha", "", false, false, "two-norms" },
+        { "falcon7b", "", false, false, "one-norm" },
+        { "gptj", "", false, false, "one-norm" },
+        { "phi1", "", false, false, "one-norm" },
+        { "phi2", "", false, false, "one-norm" },
+        { "commandr", "", false, false, "one-norm" },
+        { "aya23", "", false, false, "one-norm" },
     };
     const char *name = plain_name(context->arena, without_owner(model));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
@@ -410,9 +427,23 @@ static void complete_by_model(const struct measured_context *context, struct mea
                 : arena_format(context->arena, "positions: %s, as %s", shape.position, shape.name));
 }
 
+static bool says_parallel_residual(const struct measured_run *run) {
+    static const char *const words[] = { "parallel residual", "parallel residuals",
+                                         "gpt_j_residual",    "gpt-j residual",
+                                         "parallel_attn",     "use_parallel_residual" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (measured_text_says(run->notes, words[i])) return true;
+    return false;
+}
+
 static void complete_by_family(const struct measured_context *context, struct measured_run *run,
                                const char **notes, int64_t *count) {
     const struct family *family = family_of(context, run->model);
+    if ((family == NULL || family->parallel_residual == NULL) && says_parallel_residual(run)) {
+        run->parallel_residual = "two-norms";
+        note(notes, count,
+             "attention and feed-forward network beside each other, as its notes say");
+    }
     if (family == NULL) return;
     if (run->qk_norm[0] == '\0' && family->qk_norm[0] != '\0') {
         run->qk_norm = family->qk_norm;
@@ -425,6 +456,10 @@ static void complete_by_family(const struct measured_context *context, struct me
              run->logit_cap
                  ? "norms behind each branch and capped logits, as the public models of its name"
                  : "norms behind each branch, as the public models of its name");
+    if (family->parallel_residual == NULL) return;
+    run->parallel_residual = family->parallel_residual;
+    note(notes, count,
+         "attention and feed-forward network beside each other, as the public models of its name");
 }
 
 const char *measured_shape_complete(const struct measured_context *context,

@@ -265,6 +265,72 @@ static void test_odd_logits(void **state) {
     arena_destroy(arena);
 }
 
+/* Both branches read the block's input, and one collective sums both over TP ranks; each reduces the
+ * gradient of its input. */
+static void test_parallel_residual(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model m = *fixture_model(arena, "llama3-8b");
+    const int64_t block = fixture_layer(&m, LAYER_LANGUAGE_BLOCK);
+    static const struct {
+        enum parallel_residual how;
+        int64_t tp;
+        bool sequence_parallel;
+        enum pass_set set;
+        const char *want;
+    } cases[] = {
+        { PARALLEL_RESIDUAL_TWO_NORMS, 2, false, PASS_SET_FORWARD,
+          "attention norm f, qkv f, rotary f, attention f, proj f, attention residual f, "
+          "mlp norm f, up f, activation f, down f, mlp all-reduce f, mlp residual f" },
+        { PARALLEL_RESIDUAL_TWO_NORMS, 2, false, PASS_SET_BACKWARD,
+          "down i, down w, activation b, up i, mlp all-reduce i, up w, mlp norm b, "
+          "mlp residual gradient b, proj i, proj w, attention b, rotary b, qkv i, "
+          "attention all-reduce i, qkv w, attention norm b, attention residual gradient b" },
+        { PARALLEL_RESIDUAL_ONE_NORM, 1, false, PASS_SET_FORWARD,
+          "attention norm f, qkv f, rotary f, attention f, proj f, attention residual f, up f, "
+          "activation f, down f, mlp residual f" },
+        { PARALLEL_RESIDUAL_ONE_NORM, 1, false, PASS_SET_BACKWARD,
+          "down i, down w, activation b, up i, up w, mlp residual gradient b, proj i, proj w, "
+          "attention b, rotary b, qkv i, qkv w, attention norm b, attention residual gradient b" },
+        { PARALLEL_RESIDUAL_TWO_NORMS, 2, true, PASS_SET_FORWARD,
+          "attention norm f, attention all-gather f, qkv f, rotary f, attention f, proj f, "
+          "attention residual f, mlp norm f, mlp all-gather f, up f, activation f, down f, "
+          "mlp reduce-scatter f, mlp residual f" },
+    };
+    char text[1024];
+    struct batch_shape shape = model_batch_shape(&m, 1, 0, 2048, 2048.0 * 2048);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        m.modules[MODULE_LANGUAGE].parallel_residual = cases[i].how;
+        struct operator_list list =
+            operators_of(&m, LAYER_LANGUAGE_BLOCK, &shape,
+                         split_of(cases[i].tp, cases[i].sequence_parallel), cases[i].set, both);
+        sequence_of(&list, text, sizeof text);
+        assert_string_equal(text, cases[i].want);
+        /* what both ranks still have to sum is of all tokens */
+        const struct operator_work *sum = find_operator(&list, "attention residual", PASS_FORWARD);
+        if (sum != NULL) assert_true(sum->memory_bytes == 3.0 * 2048 * 4096 * 2);
+        operator_list_free(&list);
+    }
+    /* One norm fewer, and its input and what it wrote are kept once: 4,096 columns in bf16 each, and
+     * the fp32 statistic of an RMS norm. */
+    const struct tensor_split split = split_of(1, false);
+    int64_t parameters[PARALLEL_RESIDUAL_COUNT];
+    double saved[PARALLEL_RESIDUAL_COUNT];
+    for (int how = 0; how < PARALLEL_RESIDUAL_COUNT; how++) {
+        m.modules[MODULE_LANGUAGE].parallel_residual = (enum parallel_residual)how;
+        parameters[how] = model_layer_parameters(&m, block);
+        saved[how] = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE);
+    }
+    const double tensor = 2048.0 * 4096 * 2;
+    assert_int_equal(parameters[PARALLEL_RESIDUAL_TWO_NORMS], parameters[PARALLEL_RESIDUAL_NO]);
+    assert_int_equal(parameters[PARALLEL_RESIDUAL_ONE_NORM],
+                     parameters[PARALLEL_RESIDUAL_NO] - 4096);
+    assert_true(saved[PARALLEL_RESIDUAL_NO] - saved[PARALLEL_RESIDUAL_TWO_NORMS] == tensor);
+    assert_true(saved[PARALLEL_RESIDUAL_TWO_NORMS] - saved[PARALLEL_RESIDUAL_ONE_NORM] ==
+                tensor + 2048.0 * 4);
+    arena_destroy(arena);
+}
+
 /* Liger's rows: llama3-8b's head reads 4,096 values a token for 128,256 logits, 32 times as many, so
  * 8,192 tokens go by 256 and 5,000 by 256 too (the power of two from 157 on), with 136 left. */
 static void test_chunked_head(void **state) {
@@ -665,6 +731,7 @@ int main(void) {
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_chunked_head),
+        cmocka_unit_test(test_parallel_residual),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_unfused_encoder),
         cmocka_unit_test(test_linear_gradients),

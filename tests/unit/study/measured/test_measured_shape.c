@@ -140,36 +140,49 @@ static void test_families(void **state) {
     (void)state;
     static const char header[] =
         "row_id,source,model,layers,hidden,heads,seq_len,hardware,gpu_count,"
-        "tp,pp,micro_batch,global_batch,stack,iter_time_s,qk_norm\n";
+        "tp,pp,micro_batch,global_batch,stack,iter_time_s,qk_norm,notes\n";
     static const struct {
         const char *model, *cell, *qk_norm; /* NULL: none */
         bool branch_norm, logit_cap;
+        const char *parallel_residual, *notes; /* NULL: no; none */
     } cases[] = {
-        { "Qwen3 8B", "", "head", false, false },
-        { "Qwen/Qwen3-0.6B", "", "head", false, false },
-        { "Llama 3 8B", "", NULL, false, false },
-        { "google/gemma-2-9b", "", NULL, true, true },
-        { "gemma-2b", "", NULL, false, false },
-        { "Qwen 3B", "", NULL, false, false },
-        { "Gemma-3-12B", "", "head", true, false },
-        { "Gemma-4-12B", "", "head", true, true },
-        { "Gemma-4-12B", "none", "none", true, true },
-        { "Gemma-3-12B-like", "", NULL, false, false },
+        { "Qwen3 8B", "", "head", false, false, NULL, NULL },
+        { "Qwen/Qwen3-0.6B", "", "head", false, false, NULL, NULL },
+        { "Llama 3 8B", "", NULL, false, false, NULL, NULL },
+        { "google/gemma-2-9b", "", NULL, true, true, NULL, NULL },
+        { "gemma-2b", "", NULL, false, false, NULL, NULL },
+        { "Qwen 3B", "", NULL, false, false, NULL, NULL },
+        { "Gemma-3-12B", "", "head", true, false, NULL, NULL },
+        { "Gemma-4-12B", "", "head", true, true, NULL, NULL },
+        { "Gemma-4-12B", "none", "none", true, true, NULL, NULL },
+        { "Gemma-3-12B-like", "", NULL, false, false, NULL, NULL },
+        { "GPT-NeoX-20B", "", NULL, false, false, "two-norms", NULL },
+        { "pythia-1b", "", NULL, false, false, "two-norms", NULL },
+        { "GPT-J-6B", "", NULL, false, false, "one-norm", NULL },
+        { "microsoft/phi-2", "", NULL, false, false, "one-norm", NULL },
+        { "Phi-4", "", NULL, false, false, NULL, NULL },
+        { "GPT-20B", "", NULL, false, false, NULL, NULL },
+        { "GPT-20B", "", NULL, false, false, "two-norms", "gpt_j_residual: true" },
+        { "GPT-20B", "", NULL, false, false, NULL, "without parallel residual" },
     };
     struct measured_context context = shipped_context();
     struct arena *arena = context.arena;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct measured_scenario m = scenario_of_row(
             &context, header,
-            arena_format(arena,
-                         "a,s,%s,2,1024,16,2048,h100-80g-sxm,1,1,1,1,1,hf-trainer-2026,1,%s\n",
-                         cases[i].model, cases[i].cell));
+            arena_format(
+                arena, "a,s,%s,2,1024,16,2048,h100-80g-sxm,1,1,1,1,1,hf-trainer-2026,1,%s,%s\n",
+                cases[i].model, cases[i].cell, cases[i].notes != NULL ? cases[i].notes : ""));
         const cJSON *model = cJSON_GetObjectItemCaseSensitive(m.document, "model"),
                     *definition = cJSON_GetObjectItemCaseSensitive(model, "definition"),
                     *language = cJSON_GetObjectItemCaseSensitive(definition, "language"),
                     *norm = cJSON_GetObjectItemCaseSensitive(language, "qk_norm");
         const char *got = cJSON_IsString(norm) ? norm->valuestring : "none",
                    *want = cases[i].qk_norm != NULL ? cases[i].qk_norm : "none";
+        const cJSON *beside = cJSON_GetObjectItemCaseSensitive(language, "parallel_residual");
+        const char *parallel = cJSON_IsString(beside) ? beside->valuestring : "no";
+        assert_string_equal(parallel,
+                            cases[i].parallel_residual != NULL ? cases[i].parallel_residual : "no");
         if (strcmp(got, want) != 0 ||
             cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(language, "branch_norm")) !=
                 cases[i].branch_norm ||
