@@ -83,15 +83,19 @@ const char *measured_machines_part(struct measured_row *row, const char *usual) 
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
     const char *text = arena_format(arena, "%s; %s", r->source, r->notes);
+    const struct known_machine *other = NULL;
     for (const struct known_machine *m = row->context->machines; m->name != NULL; m++) {
         const char *gpu = m->preset.hardware;
-        if (strcmp(gpu, usual) == 0 || !says_one(arena, text, m->preset.words)) continue;
+        if (!says_one(arena, text, m->preset.words)) continue;
+        if (strcmp(gpu, usual) == 0) return usual;
         const size_t family = strcspn(gpu, "-");
         if (strncmp(gpu, usual, family) != 0 || usual[family] != '-') continue;
         if (goes_with(arena, r->hardware, gpu)) return gpu;
-        measured_row_note(row, "hardware: %s is not the %s of %s, which the row names", r->hardware,
-                          gpu, m->name);
+        if (other == NULL) other = m;
     }
+    if (other != NULL)
+        measured_row_note(row, "hardware: %s is not the %s of %s, which the row names", r->hardware,
+                          other->preset.hardware, other->name);
     return usual;
 }
 
@@ -112,12 +116,17 @@ static bool is_named(struct arena *arena, const char *name, const char *words) {
     return says_one(arena, name, words);
 }
 
+static bool same_family(const char *a, const char *b) {
+    const size_t length = strcspn(a, "-");
+    return strcspn(b, "-") == length && strncmp(a, b, length) == 0;
+}
+
 const char *measured_machines_gpu(const struct measured_context *context, const char *name) {
     const char *gpu = NULL;
     for (const struct known_machine *m = context->machines; m->name != NULL; m++) {
         if (!is_named(context->arena, name, m->preset.words)) continue;
-        if (gpu != NULL && strcmp(gpu, m->preset.hardware) != 0) return NULL;
-        gpu = m->preset.hardware;
+        if (gpu != NULL && !same_family(gpu, m->preset.hardware)) return NULL;
+        if (gpu == NULL) gpu = m->preset.hardware; /* the first part of a machine of two */
     }
     return gpu;
 }

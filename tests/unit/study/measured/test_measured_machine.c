@@ -25,7 +25,12 @@ static void test_machine(void **state) {
         { "bigscience-workshop/bigscience", "", "a100-80g-sxm", 8, "jean-zay-a100", 0 },
         { "bigscience-workshop/bigscience", "", "a100-80g-sxm", 8, "jean-zay-a100", 50 },
         { "x", "Standard_ND96amsr_A100_v4, bigscience-workshop/Megatron-DeepSpeed", "a100-80g-sxm",
-          8, NULL, 0 },
+          8, "azure-ndm-a100-v4", 0 }, /* BLOOM's code elsewhere */
+        { "x", "bigscience-workshop/Megatron-DeepSpeed", "a100-80g-sxm", 8, NULL, 0 },
+        { "bigscience-workshop/bigscience", "", "v100-32g-sxm", 4, "jean-zay-v100", 0 },
+        { "x", "Perlmutter", "a100-40g-sxm", -1, "perlmutter", 0 },
+        { "x", "Perlmutter", "a100-80g-sxm", -1, "perlmutter-80g", 0 },
+        { "x", "TACC Vista", "gh200-96g", 1, "vista", 0 },
         { "x", "as on Jean Zay", "a100-80g-sxm", 8, NULL, 200 },
         { "OpenLLM-France/Lucie-Training", "four H100 a node of Jean Zay", "h100-80g-sxm", 4, NULL,
           0 },
