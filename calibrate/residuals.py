@@ -33,7 +33,7 @@ def bucket(value, bounds):
 
 def properties(row, result):
     def number(key, usual=0.0):
-        return float(row.get(key) or usual)
+        return float((row.get(key) or str(usual)).split()[0])  # "256 max"
 
     gpus, width, tokens = number("gpu_count", 1), number("hidden"), number("seq_len")
     return {

@@ -15,10 +15,10 @@
 /* Words of names that say how a model is trained, and not by whose code. */
 static bool is_general(const char *word, size_t length) {
     static const char *const general[] = {
-        "transformers", "huggingface", "hf",        "trainer",  "accelerate",  "trl",
-        "axolotl",      "peft",        "deepspeed", "pytorch",  "torch",       "fsdp",
-        "ddp",          "zero",        "compile",   "compiled", "eager",       "autocast",
-        "amp",          "bf",          "fp",        "liger",    "ligerkernel",
+        "transformers", "huggingface", "hf",      "trainer",  "accelerate", "trl", "axolotl",
+        "peft",         "deepspeed",   "pytorch", "torch",    "fsdp",       "ddp", "zero",
+        "compile",      "compiled",    "eager",   "autocast", "amp",        "bf",  "fp",
+        "liger",        "ligerkernel", "hugging", "face",
     };
     while (length > 0 && isdigit((unsigned char)word[length - 1]))
         length--;
@@ -171,8 +171,9 @@ static bool weights_are_bf16(const struct told *told) {
     return names(told, "bf16") && !autocasts(told);
 }
 
-static const char *const transformers[] = { "transformers", "hf",   "huggingface", "trl",
-                                            "accelerate",   "peft", "axolotl",     NULL };
+static const char *const transformers[] = { "transformers", "hugging face", "hf",
+                                            "huggingface",  "trl",          "accelerate",
+                                            "peft",         "axolotl",      NULL };
 static const char *const liger_words[] = { "liger", "ligerkernel", NULL };
 
 /* Only its loss, not its norms and gates. */
@@ -397,7 +398,8 @@ const char *measured_framework(struct arena *arena, const struct stack_list *lis
     const bool writes_text = strstr(run->modality, "text") != NULL; /* "vision+text" too */
     const bool encoder = strcmp(run->modality, "encoder") == 0;
     const char *found;
-    if (!(writes_text || encoder) || names_code(arena, list, run->stack, divided)) return NULL;
+    const char *plain = without_kernels(arena, list, run->stack, divided);
+    if (!(writes_text || encoder) || names_code(arena, list, plain, divided)) return NULL;
     if (says_one(run->stack, transformers) || says_one(run->stack, liger_words))
         found = is_complete(&told) ? NULL : of_transformers(arena, &told, stage(run));
     else if (names_pytorch(&told))
