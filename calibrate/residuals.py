@@ -14,6 +14,7 @@ import csv
 import json
 import math
 import pathlib
+import re
 import statistics
 import sys
 
@@ -33,7 +34,8 @@ def bucket(value, bounds):
 
 def properties(row, result):
     def number(key, usual=0.0):
-        return float((row.get(key) or str(usual)).split()[0])  # "256 max"
+        digits = re.search(r"[0-9.]+", row.get(key) or "")  # "256 max"
+        return float(digits.group()) if digits else usual
 
     gpus, width, tokens = number("gpu_count", 1), number("hidden"), number("seq_len")
     return {

@@ -149,7 +149,7 @@ struct stack_block {
     enum stack_unpads unpads;
     /* lengths of which unfused attention's softmax is one kernel; 0: any */
     int64_t softmax_multiple;
-    enum stack_chunked_head chunked_head; /* where TP does not divide the vocabulary */
+    enum stack_chunked_head chunked_head;
     bool whole_logits;   /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not gathered them so;

@@ -137,7 +137,10 @@ static void proj_forward(struct emitter *e) {
 static void proj_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
-    emit_leave_backward(e, &emitter_attention_half);
+    if (is_parallel(e)) /* gathered for the other branch */
+        emit_sum_backward(e, &emitter_attention_half, d->tokens);
+    else
+        emit_leave_backward(e, &emitter_attention_half);
     emit_adapters_backward(e, ADAPTER_OF_PROJ);
     emit_cast(e, "proj cast", PASS_BACKWARD, CAST_OF_OTHER, d->tokens, hidden);
     emit_cast_again(e, "proj operand", CAST_OF_ATTENTION, d->tokens, d->query_width);
@@ -162,8 +165,15 @@ static void down_forward(struct emitter *e) {
     emit_adapters_forward(e, ADAPTER_OF_DOWN);
 }
 
+static void enter_mlp_forward(struct emitter *e) {
+    if (shares_norm(e))
+        emit_input_forward(e, &emitter_mlp_half, true);
+    else
+        emit_enter_forward(e, &emitter_mlp_half);
+}
+
 static void mlp_forward(struct emitter *e) {
-    if (!shares_norm(e)) emit_enter_forward(e, &emitter_mlp_half);
+    enter_mlp_forward(e);
     up_forward(e);
     down_forward(e);
     emit_leave_forward(e, &emitter_mlp_half);
@@ -236,10 +246,12 @@ void block_selective_forward(struct emitter *e) {
     emit_linear_forward(e, "qkv", e->matmul, d->tokens, d->kv_width, hidden);
     qk_norm(e, PASS_FORWARD);
     rotary(e, PASS_FORWARD);
-    emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
-    emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
-    emit_leave_forward(e, &emitter_attention_half);
-    emit_enter_forward(e, &emitter_mlp_half);
+    if (!is_parallel(e)) { /* else the MLP reads the block's input */
+        emit_cast(e, "proj cast", PASS_FORWARD, CAST_OF_ATTENTION, d->tokens, d->query_width);
+        emit_linear_forward(e, "proj", e->matmul, d->tokens, hidden, d->query_width);
+        emit_leave_forward(e, &emitter_attention_half);
+    }
+    enter_mlp_forward(e);
     emit_cast(e, "up cast", PASS_FORWARD, CAST_OF_NORM, d->tokens, hidden);
     if (gated) emit_linear_forward(e, "up", e->matmul, d->tokens, d->ffn_width, hidden);
     activation(e, PASS_FORWARD);

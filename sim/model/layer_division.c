@@ -148,10 +148,10 @@ struct layer_division layer_division_text(const struct layer_division *d) {
 }
 
 /* Liger's rows: the power of two from which on that the logits of so many tokens are no smaller than
- * the input of all of them. */
+ * the input of all of them; of a divided vocabulary, a rank's own. */
 static void divide_head(struct layer_division *d, const struct tensor_split *split) {
     d->chunk_tokens = d->head_tokens;
-    d->chunked_head = split->tp == 1 ? split->block.chunked_head : CHUNKED_HEAD_NO;
+    d->chunked_head = split->block.chunked_head;
     if (d->chunked_head == CHUNKED_HEAD_NO || d->head_tokens == 0) return;
     const int64_t least = divide_up(d->head_tokens, divide_up(d->vocabulary, d->module->hidden));
     int64_t rows = 1;

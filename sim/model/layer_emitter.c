@@ -274,6 +274,18 @@ static bool modulates_apart(const struct emitter *e, const struct half_names *ha
     return e->d->modulation_apart && half->modulation != NULL;
 }
 
+/* What the half's projections take of their input before they read it, which may be gathered. */
+void emit_input_forward(struct emitter *e, const struct half_names *half, bool gathered) {
+    const struct layer_division *d = e->d;
+    const bool each = d->tensor_traffic == TENSOR_EACH;
+    if (d->sequence_parallel && (each || !gathered))
+        emit_sequence_collectives(e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD,
+                                  gathered_operand_bytes(e), each ? projection_count(e, half) : 1);
+    if (d->copies_inputs)
+        emit_stream(e, "input copies", OPERATOR_ELEMENTWISE, PASS_FORWARD,
+                    2 * (double)copy_count(e, half), d->tokens, d->module->hidden);
+}
+
 void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
@@ -281,13 +293,7 @@ void emit_enter_forward(struct emitter *e, const struct half_names *half) {
     if (modulates_apart(e, half)) /* a product and a sum, each read and written */
         emit_stream(e, half->modulation, OPERATOR_ELEMENTWISE, PASS_FORWARD, 4, d->shard_tokens,
                     hidden);
-    if (d->sequence_parallel)
-        emit_sequence_collectives(
-            e, half->gather, OPERATOR_ALL_GATHER, PASS_FORWARD, gathered_operand_bytes(e),
-            e->d->tensor_traffic == TENSOR_EACH ? projection_count(e, half) : 1);
-    if (d->copies_inputs)
-        emit_stream(e, "input copies", OPERATOR_ELEMENTWISE, PASS_FORWARD,
-                    2 * (double)copy_count(e, half), d->tokens, hidden);
+    emit_input_forward(e, half, false);
 }
 
 static bool has_branch_norm(const struct emitter *e, const struct half_names *half) {
@@ -322,7 +328,7 @@ void emit_leave_forward(struct emitter *e, const struct half_names *half) {
     emit_sum_forward(e, half, e->d->shard_tokens);
 }
 
-void emit_leave_backward(struct emitter *e, const struct half_names *half) {
+void emit_sum_backward(struct emitter *e, const struct half_names *half, int64_t rows) {
     const struct layer_division *d = e->d;
     const struct module *m = d->module;
     /* The residual add itself passes the gradient on. Layer scale, or the gate of a modulated
@@ -339,14 +345,30 @@ void emit_leave_backward(struct emitter *e, const struct half_names *half) {
     if (modulates_apart(e, half) && e->need.weight) tensors += 3;
     tensors += emit_mask_tensors(e);
     if (tensors > 0)
-        emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors,
-                    d->shard_tokens, m->hidden);
+        emit_stream(e, half->residual, OPERATOR_ELEMENTWISE, PASS_BACKWARD, tensors, rows,
+                    m->hidden);
+}
+
+void emit_leave_backward(struct emitter *e, const struct half_names *half) {
+    const struct layer_division *d = e->d;
+    emit_sum_backward(e, half, d->shard_tokens);
     if (has_branch_norm(e, half))
         emit_stream(e, half->branch_norm, OPERATOR_NORM, PASS_BACKWARD, 3, d->shard_tokens,
-                    m->hidden);
+                    d->module->hidden);
     if (d->sequence_parallel)
         emit_sequence_collectives(e, half->gradient_gather, OPERATOR_ALL_GATHER, PASS_BACKWARD,
                                   gathered_operand_bytes(e), 1);
+}
+
+void emit_gradient_sum(struct emitter *e, const struct half_names *half, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const double bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
+    if (d->sequence_parallel)
+        emit_sequence_collectives(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, pass, bytes,
+                                  projection_count(e, half));
+    else
+        for (int64_t i = 0; i < projection_count(e, half); i++)
+            emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, pass, bytes);
 }
 
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
@@ -354,7 +376,6 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
     const struct layer_division *d = e->d;
     const int64_t hidden = d->module->hidden;
     const int64_t rows = d->kind == LAYER_HEAD ? d->head_tokens : d->tokens;
-    const double bytes = emit_gathered_bytes(e, d->tokens, hidden);
     const bool beside = d->tensor_traffic == TENSOR_BESIDE;
     /* What the reduction of the input gradient may hide behind follows it. */
     const enum operator_pass reduced = beside ? PASS_INPUT_GRADIENT : PASS_BACKWARD;
@@ -362,12 +383,7 @@ void emit_column_backward(struct emitter *e, const struct half_names *half, cons
         emit_collective(e, half->saved_gather, OPERATOR_ALL_GATHER, PASS_WEIGHT_GRADIENT,
                         gathered_operand_bytes(e));
     emit_linear_input_gradient(e, name, precision, rows, out, hidden);
-    if (d->sequence_parallel)
-        emit_sequence_collectives(e, half->reduce_scatter, OPERATOR_REDUCE_SCATTER, reduced, bytes,
-                                  projection_count(e, half));
-    else
-        for (int64_t i = 0; i < projection_count(e, half); i++)
-            emit_collective(e, half->all_reduce, OPERATOR_ALL_REDUCE, reduced, bytes);
+    emit_gradient_sum(e, half, reduced);
     emit_linear_weight_gradient(e, name, precision, rows, out, hidden);
 }
 

@@ -67,15 +67,21 @@ void emit_cast_again(struct emitter *e, const char *name, enum cast_of of, int64
                      int64_t columns);
 
 void emit_enter_forward(struct emitter *e, const struct half_names *half);
+/* Its part behind the norm, of an input that is gathered already, or not. */
+void emit_input_forward(struct emitter *e, const struct half_names *half, bool gathered);
 void emit_leave_forward(struct emitter *e, const struct half_names *half);
 /* The sum that ends it alone, of so many rows, without what comes before it. */
 void emit_sum_forward(struct emitter *e, const struct half_names *half, int64_t rows);
 /* Its part before the residual: the sum over ranks and the norm behind the branch. */
 void emit_branch_forward(struct emitter *e, const struct half_names *half);
 void emit_leave_backward(struct emitter *e, const struct half_names *half);
+/* What dropout, bias or scale of the branch take of that, of so many rows. */
+void emit_sum_backward(struct emitter *e, const struct half_names *half, int64_t rows);
 /* Gradients of the column-parallel matmul, hidden -> out, with the collectives around them. */
 void emit_column_backward(struct emitter *e, const struct half_names *half, const char *name,
                           enum precision precision, int64_t out);
+/* Of that, the sum of the input's gradient over TP ranks. */
+void emit_gradient_sum(struct emitter *e, const struct half_names *half, enum operator_pass pass);
 /* What automatic differentiation runs around the half's column-parallel products, beside their
  * matmuls (enum stack_linear_gradients); nothing where the kernels are fused. */
 void emit_linear_gradients(struct emitter *e, const struct half_names *half);

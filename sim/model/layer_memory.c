@@ -135,10 +135,13 @@ static void save_written_activation(struct saved_list *list) {
 }
 
 /* One byte a value. */
+static void save_mask_of(struct saved_list *list, const char *name, int64_t rows) {
+    if (list->d->hidden_dropout)
+        save_bytes(list, name, (double)rows * (double)list->d->module->hidden);
+}
+
 static void save_mask(struct saved_list *list, const char *name) {
-    const struct layer_division *d = list->d;
-    if (d->hidden_dropout)
-        save_bytes(list, name, (double)d->shard_tokens * (double)d->module->hidden);
+    save_mask_of(list, name, list->d->shard_tokens);
 }
 
 static void core_attention_saved(struct saved_list *list) {
@@ -212,11 +215,10 @@ static int64_t input_rows(const struct saved_list *list) {
     return (list->keeps & KEEPS_GATHERED_INPUTS) != 0 ? list->d->tokens : list->d->shard_tokens;
 }
 
-/* Of `products` of one input, the first reads what is counted already. */
-static void save_input_copies(struct saved_list *list, const char *name, int64_t products) {
+static void save_input_copies(struct saved_list *list, const char *name, int64_t copies) {
     const struct layer_division *d = list->d;
-    if (d->copies_inputs && products > 1)
-        save_matmul_input(list, name, d->tokens, (products - 1) * d->module->hidden);
+    if (d->copies_inputs && copies > 0)
+        save_matmul_input(list, name, d->tokens, copies * d->module->hidden);
 }
 
 /* Up to queries, keys and values. The first tensor of a block is its input. */
@@ -228,7 +230,8 @@ static void attention_input_saved(struct saved_list *list) {
     if (d->modulation_apart)
         save_for_weights(list, "attention modulation input", d->shard_tokens, m->hidden);
     save_matmul_input(list, "qkv input", input_rows(list), m->hidden);
-    save_input_copies(list, "qkv input copies", layer_division_attention_products(d, true));
+    /* of the products of one input, the first reads what is counted already */
+    save_input_copies(list, "qkv input copies", layer_division_attention_products(d, true) - 1);
     save_for_adapters(list, ADAPTER_OF_QKV, "qkv input", d->tokens, m->hidden);
     if (m->qk_norm)
         save_qk_norm_input(list, "qk norm input", d->tokens, d->query_width + d->kv_width);
@@ -266,7 +269,8 @@ static void attention_branch_saved(struct saved_list *list) {
     save_branch_norm(list, "attention branch norm input", "attention branch norm statistics");
     if (branch_is_scaled(d->module))
         save_for_weights(list, "attention branch", d->shard_tokens, d->module->hidden);
-    save_mask(list, "attention branch mask");
+    const bool parallel = d->module->parallel_residual != PARALLEL_RESIDUAL_NO;
+    save_mask_of(list, "attention branch mask", parallel ? d->tokens : d->shard_tokens);
 }
 
 /* From the up matmul to the input of the one behind the activation. */
@@ -286,16 +290,18 @@ static void mlp_saved(struct saved_list *list) {
     const struct layer_division *d = list->d;
     const struct module *m = d->module;
     /* Beside each other, both halves read the block's input, and with one norm what it wrote. */
+    const bool shared = m->parallel_residual == PARALLEL_RESIDUAL_ONE_NORM;
+    const bool adapted = shared && adapter_count(d, ADAPTER_OF_QKV) > 0;
     if (m->parallel_residual == PARALLEL_RESIDUAL_NO)
         save_residual_norm_input(list, "mlp norm input", d->shard_tokens);
-    if (m->parallel_residual != PARALLEL_RESIDUAL_ONE_NORM) {
+    if (!shared) {
         save_norm_statistics(list, "mlp norm statistics", d->shard_tokens);
         if (d->modulation_apart)
             save_for_weights(list, "mlp modulation input", d->shard_tokens, m->hidden);
         save_matmul_input(list, "up input", input_rows(list), m->hidden);
     }
-    save_input_copies(list, "up input copies", layer_division_up_products(d));
-    save_for_adapters(list, ADAPTER_OF_UP, "up input", d->tokens, m->hidden);
+    save_input_copies(list, "up input copies", layer_division_up_products(d) - (shared ? 0 : 1));
+    save_for_adapters(list, ADAPTER_OF_UP, adapted ? NULL : "up input", d->tokens, m->hidden);
     activation_saved(list);
     save_branch_norm(list, "mlp branch norm input", "mlp branch norm statistics");
     if (branch_is_scaled(m)) save_for_weights(list, "mlp branch", d->shard_tokens, m->hidden);
@@ -584,6 +590,12 @@ static double context_workspace_bytes(const struct layer_division *d, struct gra
            (double)d->element_bytes;
 }
 
+/* A chunk's gradient of the head's weight and its fp32 copy, which live until both are summed. */
+static double copied_gradient_bytes(const struct layer_division *d, struct gradient_need need) {
+    if (d->chunked_head != CHUNKED_HEAD_COPIED || !need.weight) return 0;
+    return (double)d->vocabulary * (double)d->module->hidden * ((double)d->element_bytes + 4);
+}
+
 double layer_workspace_bytes(const struct model *model, int64_t layer_index,
                              const struct batch_shape *shape, const struct tensor_split *split) {
     const struct layer_division d = layer_division_make(model, layer_index, shape, split);
@@ -620,8 +632,9 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
     case LAYER_HEAD:
         /* logits and an fp32 copy of them, over the fp32 softmax that is saved: 10 bytes per logit
          * in all. Without any backward the softmax is transient too. */
-        return gathered + (double)d.head_tokens * (double)d.loss_vocabulary *
-                              (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
+        return gathered + copied_gradient_bytes(&d, need) +
+               (double)d.head_tokens * (double)d.loss_vocabulary *
+                   (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
     case LAYER_TEXT_PROJECTION:
         return rows *
                (double)((m->text_projection == TEXT_PROJECTION_MLP && m->hidden > m->text_hidden

@@ -307,11 +307,15 @@ static void logits_forward(struct emitter *e, int64_t rows) {
     emit_linear_forward(e, "logits", e->activation, rows, e->d->vocabulary, e->d->module->hidden);
 }
 
-/* Of chunks: without tensor parallelism, which would sum the gradients of the input. */
 static void logits_backward(struct emitter *e, int64_t rows) {
     const int64_t vocabulary = e->d->vocabulary, hidden = e->d->module->hidden;
     emit_linear_input_gradient(e, "logits", e->activation, rows, vocabulary, hidden);
     emit_linear_weight_sum(e, "logits", e->activation, rows, vocabulary, hidden);
+}
+
+static void chunked_logits_backward(struct emitter *e) {
+    each_chunk(e, logits_backward);
+    emit_gradient_sum(e, &head_half, PASS_BACKWARD);
 }
 
 static void head_forward(struct emitter *e) {
@@ -337,10 +341,10 @@ static void head_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
     loss(e, PASS_BACKWARD);
     logit_cap(e, PASS_BACKWARD);
-    if (d->chunk_tokens == d->head_tokens)
+    if (d->chunked_head == CHUNKED_HEAD_NO)
         emit_column_backward(e, &head_half, "logits", e->activation, d->vocabulary);
     else
-        each_chunk(e, logits_backward);
+        chunked_logits_backward(e);
     if (e->need.input) head_positions(e, PASS_BACKWARD);
     emit_enter_backward(e, &head_half);
 }

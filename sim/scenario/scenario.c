@@ -85,8 +85,8 @@ const char *scenario_place(const struct scenario *s, const cJSON *node, const ch
 static const char *place_hardware(struct reader *r) {
     const struct scenario *s = r->s;
     const char *name = s->cluster_fields.hardware,
-               *path =
-                   r->hardware_is_the_clusters ? file_beside(s->arena, s->files.cluster, name) : NULL;
+               *path = r->hardware_is_the_clusters ? file_beside(s->arena, s->files.cluster, name)
+                                                   : NULL;
     return path != NULL ? path
                         : scenario_place(s, scenario_member(r->top.cluster, "hardware"), name);
 }

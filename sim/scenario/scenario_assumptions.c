@@ -316,6 +316,11 @@ void standing_assumptions(struct reader *r) {
     const struct batching_policy *batching = s->batching.row;
     scenario_assume_stack(r);
     odd_vocabulary_assumption(r);
+    if (s->backend->block.chunked_head != CHUNKED_HEAD_NO && s->layout.tp > 1)
+        scenario_assume(r, arena_format(s->arena,
+                                        "each TP rank runs the chunked loss of %s on its share of "
+                                        "the vocabulary; no published one does",
+                                        s->stack->name));
     /* A policy that packs decides itself. */
     if (r->micro_batch_missing && !batching->packs)
         scenario_assume(r, "micro_batch: 1 sample (not given)");

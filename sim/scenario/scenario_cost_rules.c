@@ -42,8 +42,11 @@ static void add_layer(const struct scenario *s, int64_t layer, const struct batc
         struct operator_list a = { 0 }, b = { 0 };
         layer_operators(model, layer, small, &split, (enum pass_set)set, need, &a);
         layer_operators(model, layer, large, &split, (enum pass_set)set, need, &b);
-        /* A micro-batch without such tokens has other operators: then only names are sure. */
-        const bool alike = a.count == b.count;
+        /* A micro-batch without such tokens has other operators, and what a chunked head leaves for
+         * its last chunk follows no size: then only names are sure. */
+        const bool chunked =
+            model->layers[layer].kind == LAYER_HEAD && split.block.chunked_head != CHUNKED_HEAD_NO;
+        const bool alike = a.count == b.count && !chunked;
         for (int64_t i = 0; i < b.count; i++)
             add(all, alike ? &a.operators[i] : &b.operators[i], &b.operators[i],
                 model->layers[layer].module_index, alike);

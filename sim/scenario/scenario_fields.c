@@ -158,7 +158,10 @@ static const struct field layout_fields[] = {
       "has them",
       NULL },
     { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
-    { "sp", FIELD_BOOL, AT(sp), 0, 0, "true", "", "sequence parallel with TP (no effect at tp 1)",
+    { "sp", FIELD_BOOL, AT(sp), 0, 0, "null", "",
+      "sequence parallel with TP (no effect at tp 1); null: as the stack's usual runs, true "
+      "without "
+      "a stack",
       NULL },
     { "tp_overlap", FIELD_BOOL, AT(tp_overlap), 0, 0, "null", "",
       "gathers and scatters of TP run beside pieces of the matmul next to them (Megatron-LM's "

@@ -45,6 +45,11 @@ static void use_stack(struct reader *r, struct backend *backend, struct optimize
         f->overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
     if (!layout_says(r, "overlap_parameter_gather"))
         f->overlap_parameter_gather = s->stack->overlap_parameter_gather;
+    if (!layout_says(r, "sp") && f->tp > 1 && !s->stack->sequence_parallel) {
+        f->sp = false;
+        scenario_assume(r, arena_format(s->arena, "no sequence parallelism, as %s (layout.sp)",
+                                        s->stack->name));
+    }
     if (!layout_says(r, "tp_overlap"))
         f->tp_overlap = s->stack->overlap_tensor && f->tp > 1 && f->sp;
 }
@@ -56,6 +61,7 @@ bool scenario_load_stack(struct reader *r) {
     if (usual) f->stack = backend_at(f->backend)->usual_stack;
     s->files.stack = scenario_place(s, scenario_member(r->top.layout, "stack"), f->stack);
     if (strcmp(f->stack, "none") != 0 && !find_stack(r)) return false;
+    if (!layout_says(r, "sp")) f->sp = true;
     if (s->stack != NULL) choose_backend(r);
     const struct backend *row = backend_at(f->backend);
     if (!layout_says(r, "zero_stage")) f->zero_stage = backend_usual_zero_stage(row->name, f->pp);

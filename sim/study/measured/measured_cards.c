@@ -91,7 +91,7 @@ void measured_count_cards(struct measured_row *row) {
     const char *name = r->hardware;
     const struct known_machine *machine = measured_known_machine(row);
     const int64_t of_machine = measured_machine_node(row->context, name); /* "4x p5.48xlarge" */
-    if (machine != NULL && r->gpus_per_node < 1 && cards.count == 0) {
+    if (machine != NULL && r->gpus_per_node < 1 && cards.per_node == 0 && of_machine == 0) {
         r->gpus_per_node = machine->preset.network.gpus_per_node;
         measured_row_note(row, "gpus_per_node: %ld, as in %s", (long)r->gpus_per_node,
                           machine->name);

@@ -31,8 +31,10 @@ bool clause_starts(const struct clause *clause, int i, const char *const *words)
 
 /* Blanks, in place, what the text says that nobody says, which the functions below would take for
  * said: the rest of a sentence behind "Not stated:" or "Not stated in its files (A, B):" at the
- * beginning of a clause, and the bare topics ahead of "... not stated" ("recomputation, attention
- * kernel not stated"; not "full recomputation"). Takes a time in proportion to the text. */
+ * beginning of a clause; the bare topics ahead of "... not stated" ("recomputation, attention kernel
+ * not stated"; not "full recomputation"); of a sentence that is a list of items alone ("torch.compile,
+ * full recomputation and attention not stated") all of them, and those behind "does not say whether".
+ * Takes a time in proportion to the text. */
 void clause_blank_unstated(char *text);
 
 /* A denial or comparison anywhere before the token. */

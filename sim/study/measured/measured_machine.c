@@ -72,13 +72,6 @@ static bool goes_with(struct arena *arena, const char *wanted, const char *gpu) 
     return true;
 }
 
-int64_t measured_machine_node(const struct measured_context *context, const char *hardware) {
-    for (const struct known_machine *m = context->machines; m->name != NULL; m++)
-        if (says_one(context->arena, hardware, m->preset.words))
-            return m->preset.network.gpus_per_node;
-    return 0;
-}
-
 const char *measured_machines_part(struct measured_row *row, const char *usual) {
     const struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;
@@ -99,20 +92,47 @@ const char *measured_machines_part(struct measured_row *row, const char *usual) 
     return usual;
 }
 
+/* A count, or what is said of any machine. */
+static bool is_plain(const char *part) {
+    static const char *const plain[] = { "aws",       "gcp",  "azure", "google",
+                                         "cloud",     "node", "nodes", "instance",
+                                         "instances", "x",    "of" };
+    const size_t digits = strspn(part, "0123456789");
+    if (digits > 0 && (part[digits] == '\0' || strcmp(part + digits, "x") == 0)) return true;
+    for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
+        if (strcmp(part, plain[k]) == 0) return true;
+    return false;
+}
+
+/* What is counted is the machine, not a GPU that stands in it: "4x p5.48xlarge", not "8x H100
+ * (CoreWeave)". */
+static bool counts_machines(struct arena *arena, const char *hardware,
+                            const struct cluster_preset *preset) {
+    const struct measured_parts parts = measured_parts_of(arena, hardware),
+                                known = measured_parts_of(arena, preset->words),
+                                gpu = measured_parts_of(arena, preset->hardware);
+    for (int64_t i = 0; i < parts.count; i++)
+        if (!is_plain(parts.text[i]))
+            return measured_parts_have(&known, parts.text[i]) &&
+                   !measured_parts_have(&gpu, parts.text[i]);
+    return false;
+}
+
+int64_t measured_machine_node(const struct measured_context *context, const char *hardware) {
+    struct arena *arena = context->arena;
+    for (const struct known_machine *m = context->machines; m->name != NULL; m++)
+        if (says_one(arena, hardware, m->preset.words) &&
+            counts_machines(arena, hardware, &m->preset))
+            return m->preset.network.gpus_per_node;
+    return 0;
+}
+
 /* Whether the name is one of the words (semicolons between), but for a count and the cloud. */
 static bool is_named(struct arena *arena, const char *name, const char *words) {
-    static const char *const plain[] = { "aws",  "gcp",   "azure",    "google",    "cloud",
-                                         "node", "nodes", "instance", "instances", "x" };
     const struct measured_parts parts = measured_parts_of(arena, name),
                                 known = measured_parts_of(arena, words);
-    for (int64_t i = 0; i < parts.count; i++) {
-        const char *part = parts.text[i];
-        const size_t digits = strspn(part, "0123456789");
-        bool is_plain = digits > 0 && (part[digits] == '\0' || strcmp(part + digits, "x") == 0);
-        for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
-            is_plain = is_plain || strcmp(part, plain[k]) == 0;
-        if (!is_plain && !measured_parts_have(&known, part)) return false;
-    }
+    for (int64_t i = 0; i < parts.count; i++)
+        if (!is_plain(parts.text[i]) && !measured_parts_have(&known, parts.text[i])) return false;
     return says_one(arena, name, words);
 }
 

@@ -28,6 +28,7 @@
 #include "sim/base/csv.h"
 #include "sim/base/folder_names.h"
 #include "sim/model/model.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_words.h"
 
 /* "Llama 3.1 8B" is llama3.18b: points between digits stay, since 1.3B is not 13B. */
@@ -379,15 +380,16 @@ static const struct family *family_of(const struct measured_context *context, co
         { "qwenimage", "head", false, false, NULL },
         { "gptneox", "", false, false, "two-norms" },
         { "pythia", "", false, false, "two-norms" },
-        { "dollyv2", "", false, false, "two-norms" },
+        { "dolly2", "", false, false, "two-norms" },
         { "falcon40b", "", false, false, "two-norms" },
         { "falcon180b", "", false, false, "two-norms" },
         { "stablelmbasealpha", "", false, false, "two-norms" },
         { "falcon7b", "", false, false, "one-norm" },
         { "gptj", "", false, false, "one-norm" },
-        { "phi1", "", false, false, "one-norm" },
+        { "phi1.", "", false, false, "one-norm" },
         { "phi2", "", false, false, "one-norm" },
         { "commandr", "", false, false, "one-norm" },
+        { "c4aicommandr", "", false, false, "one-norm" },
         { "aya23", "", false, false, "one-norm" },
     };
     const char *name = plain_name(context->arena, without_owner(model));
@@ -427,23 +429,40 @@ static void complete_by_model(const struct measured_context *context, struct mea
                 : arena_format(context->arena, "positions: %s, as %s", shape.position, shape.name));
 }
 
-static bool says_parallel_residual(const struct measured_run *run) {
-    static const char *const words[] = { "parallel residual", "parallel residuals",
-                                         "gpt_j_residual",    "gpt-j residual",
-                                         "parallel_attn",     "use_parallel_residual" };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (measured_text_says(run->notes, words[i])) return true;
-    return false;
+/* What its notes say of it, in words or by the name of an option. */
+static enum polarity says_parallel_residual(const char *notes) {
+    static const char *const words[][4] = {
+        { "parallel", "residual", NULL }, { "parallel", "residuals", NULL },
+        { "gpt", "j", "residual", NULL }, { "use", "parallel", "residual", NULL },
+        { "parallel", "attn", NULL },
+    };
+    enum polarity found = POLARITY_UNCLEAR;
+    struct clause clause;
+    while (found == POLARITY_UNCLEAR && clause_next(&notes, &clause))
+        for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
+            for (int i = 0; i < clause.count && found == POLARITY_UNCLEAR; i++) {
+                if (!clause_starts(&clause, i, words[w])) continue;
+                int last = i;
+                while (words[w][last - i] != NULL)
+                    last++;
+                found = clause_polarity(&clause, i, last - 1, notes);
+            }
+    return found;
 }
 
 static void complete_by_family(const struct measured_context *context, struct measured_run *run,
                                const char **notes, int64_t *count) {
     const struct family *family = family_of(context, run->model);
-    if ((family == NULL || family->parallel_residual == NULL) && says_parallel_residual(run)) {
+    const enum polarity beside = says_parallel_residual(run->notes);
+    const bool known = family != NULL && family->parallel_residual != NULL;
+    if (beside == POLARITY_SAID && !known && (family == NULL || !family->branch_norm)) {
         run->parallel_residual = "two-norms";
         note(notes, count,
              "attention and feed-forward network beside each other, as its notes say");
     }
+    if (beside == POLARITY_DENIED && known)
+        note(notes, count,
+             "attention and feed-forward network one behind the other, as its notes say");
     if (family == NULL) return;
     if (run->qk_norm[0] == '\0' && family->qk_norm[0] != '\0') {
         run->qk_norm = family->qk_norm;
@@ -456,7 +475,7 @@ static void complete_by_family(const struct measured_context *context, struct me
              run->logit_cap
                  ? "norms behind each branch and capped logits, as the public models of its name"
                  : "norms behind each branch, as the public models of its name");
-    if (family->parallel_residual == NULL) return;
+    if (!known || beside == POLARITY_DENIED) return;
     run->parallel_residual = family->parallel_residual;
     note(notes, count,
          "attention and feed-forward network beside each other, as the public models of its name");

@@ -352,8 +352,14 @@ bool measured_count_word(struct arena *arena, const char *column, const char *ce
     return false;
 }
 
-/* Whether the word that ends at `at` (blanks and dashes between) denies what follows. */
+static bool is_word(const char *start, const char *end, const char *word) {
+    return (size_t)(end - start) == strlen(word) && strncasecmp(start, word, strlen(word)) == 0;
+}
+
+/* Whether the word that ends at `at` (blanks and dashes between) denies what follows: "not X", "than
+ * on X". */
 static bool denied(const char *text, const char *at) {
+    static const char *const places[] = { "on", "in", "at", "the" };
     static const char *const denials[] = { "no", "not",    "non",    "without",  "than",
                                            "vs", "versus", "unlike", "excludes", "excluding" };
     static const char instead[] = "instead of";
@@ -365,10 +371,16 @@ static bool denied(const char *text, const char *at) {
     const char *start = at;
     while (start > text && isalpha((unsigned char)start[-1]))
         start--;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (start > text && is_word(start, at, places[i])) {
+            for (at = start; at > text && is_gap(at[-1]);)
+                at--;
+            for (start = at; start > text && isalpha((unsigned char)start[-1]);)
+                start--;
+            break;
+        }
     for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++)
-        if ((size_t)(at - start) == strlen(denials[i]) &&
-            strncasecmp(start, denials[i], strlen(denials[i])) == 0)
-            return true;
+        if (is_word(start, at, denials[i])) return true;
     return false;
 }
 

@@ -296,6 +296,11 @@ static void test_parallel_residual(void **state) {
           "attention norm f, attention all-gather f, qkv f, rotary f, attention f, proj f, "
           "attention residual f, mlp norm f, mlp all-gather f, up f, activation f, down f, "
           "mlp reduce-scatter f, mlp residual f" },
+        { PARALLEL_RESIDUAL_ONE_NORM, 2, true, PASS_SET_BACKWARD,
+          "mlp gradient all-gather b, down i, down w, activation b, mlp saved all-gather w, up i, "
+          "mlp reduce-scatter i, up w, mlp residual gradient b, proj i, proj w, attention b, "
+          "rotary b, attention saved all-gather w, qkv i, attention reduce-scatter i, qkv w, "
+          "attention norm b, attention residual gradient b" },
     };
     char text[1024];
     struct batch_shape shape = model_batch_shape(&m, 1, 0, 2048, 2048.0 * 2048);
@@ -328,6 +333,17 @@ static void test_parallel_residual(void **state) {
     assert_true(saved[PARALLEL_RESIDUAL_NO] - saved[PARALLEL_RESIDUAL_TWO_NORMS] == tensor);
     assert_true(saved[PARALLEL_RESIDUAL_TWO_NORMS] - saved[PARALLEL_RESIDUAL_ONE_NORM] ==
                 tensor + 2048.0 * 4);
+    /* Frozen, with adapters beside all: what both read is kept once all the same. */
+    struct module *language = &m.modules[MODULE_LANGUAGE];
+    language->frozen = true;
+    language->adapter_rank = 16;
+    language->adapter_targets[ADAPTER_MAIN] = (1u << ADAPTER_TARGET_COUNT) - 1;
+    for (int how = 0; how < PARALLEL_RESIDUAL_COUNT; how++) {
+        language->parallel_residual = (enum parallel_residual)how;
+        saved[how] = layer_saved_bytes(&m, block, &shape, &split, RECOMPUTE_NONE);
+    }
+    assert_true(saved[PARALLEL_RESIDUAL_TWO_NORMS] - saved[PARALLEL_RESIDUAL_ONE_NORM] ==
+                tensor + 2048.0 * 4);
     arena_destroy(arena);
 }
 
@@ -351,13 +367,14 @@ static void test_chunked_head(void **state) {
           256, 32, 0 },
         { CHUNKED_HEAD_ADDED, 5000, 1, "final norm f, logits f, logits f, loss f",
           "loss b, logits i, logits w, logits i, logits w, final norm b", 256, 19, 136 },
-        { CHUNKED_HEAD_ADDED, 1, 1, "final norm f, logits f, loss f",
-          "loss b, logits i, logits w, final norm b", 1, 1, 0 },
-        /* TP divides the vocabulary: Liger's head is not for it */
+        { CHUNKED_HEAD_COPIED, 1, 1, "final norm f, logits f, loss f",
+          "loss b, logits i, logits w, weight gradient copy w, weight gradient sum w, final norm b",
+          1, 1, 0 },
+        /* of a rank's half of the vocabulary, 16 times its input */
         { CHUNKED_HEAD_ADDED, 8192, 2,
           "final norm f, logits f, loss maximum all-reduce f, loss f, loss target all-reduce f, "
           "loss sum all-reduce f",
-          "loss b, logits i, head all-reduce i, logits w, final norm b", 8192, 1, 0 },
+          "loss b, logits i, logits w, head all-reduce b, final norm b", 512, 16, 0 },
     };
     const struct model *m = fixture_model(arena, "llama3-8b");
     char text[1024];
@@ -404,6 +421,12 @@ static void test_chunked_head(void **state) {
         operator_list_free(&list);
     }
     assert_true(fabs(bytes[CHUNKED_HEAD_COPIED] - bytes[CHUNKED_HEAD_ADDED] - 12 * weights) < 1);
+    /* and stand beside each other: 2 and 4 bytes a weight */
+    const int64_t head = fixture_layer(m, LAYER_HEAD);
+    split.block.chunked_head = CHUNKED_HEAD_COPIED;
+    const double copied = layer_workspace_bytes(m, head, &shape, &split);
+    split.block.chunked_head = CHUNKED_HEAD_ADDED;
+    assert_true(copied - layer_workspace_bytes(m, head, &shape, &split) == 6 * weights);
     arena_destroy(arena);
 }
 

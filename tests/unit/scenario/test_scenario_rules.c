@@ -35,7 +35,8 @@ static void test_rules_in_the_file(void **state) {
           "5:19: error: /layout/tp: must be a whole number, got 2.5", "tensor parallel degree" },
         { "wrong type: bool", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"sp\": 1 }",
           "5:37: error: /layout/sp: must be true or false, got 1",
-          "sequence parallel with TP (no effect at tp 1)" },
+          "sequence parallel with TP (no effect at tp 1); null: as the stack's usual runs, true "
+          "without a stack" },
         { "wrong type: section", LAYOUT, "\"layout\": [ 2, 4 ]",
           "5:1: error: /layout: \"layout\" must be an object { ... }",
           "its keys: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_heads, "

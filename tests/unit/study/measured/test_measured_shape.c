@@ -164,6 +164,16 @@ static void test_families(void **state) {
         { "GPT-20B", "", NULL, false, false, NULL, NULL },
         { "GPT-20B", "", NULL, false, false, "two-norms", "gpt_j_residual: true" },
         { "GPT-20B", "", NULL, false, false, NULL, "without parallel residual" },
+        { "GPT-20B", "", NULL, false, false, NULL, "parallel residual and network not stated" },
+        { "GPT-20B", "", NULL, false, false, NULL, "gpt_j_residual is false" },
+        { "GPT-20B", "", NULL, false, false, "two-norms", "gpt-j-residual true" },
+        { "pythia-1b", "", NULL, false, false, NULL, "without parallel residual" },
+        { "GPT-NeoX 1.3B", "", NULL, false, false, NULL, "gpt_j_residual: false" },
+        { "dolly-v2-12b", "", NULL, false, false, "two-norms", NULL },
+        { "c4ai-command-r-v01", "", NULL, false, false, "one-norm", NULL },
+        { "phi-14b", "", NULL, false, false, NULL, NULL },
+        { "phi-1.5", "", NULL, false, false, "one-norm", NULL },
+        { "gemma-2-9b", "", NULL, true, true, NULL, "parallel residual" },
     };
     struct measured_context context = shipped_context();
     struct arena *arena = context.arena;
