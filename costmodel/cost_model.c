@@ -356,9 +356,12 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
                    struct price *p) {
     const struct stack *stack = model->stack.stack;
     const double traffic = stack_traffic_factor(stack, work);
-    if (traffic != 1) {
+    if (traffic != 1 && p->seconds > 0) {
+        const double fused_s = p->seconds;
         p->memory_s *= traffic;
         p->seconds = p->launch_s + greater_of(p->compute_s, p->memory_s);
+        p->efficiency *= traffic * fused_s / p->seconds;
+        p->traffic = traffic;
     }
     const bool computes = work->kind == OPERATOR_MATMUL || work->kind == OPERATOR_ATTENTION;
     const double factor =
@@ -368,7 +371,7 @@ static void adjust(const struct cost_model *model, const struct operator_work *w
     p->compute_s *= factor;
     p->memory_s *= factor;
     p->network_s *= factor;
-    if (factor > 0) p->efficiency = lesser_of(p->efficiency / (factor * traffic), 1);
+    if (factor > 0) p->efficiency = lesser_of(p->efficiency / factor, 1);
 }
 
 /* ---- rules ---- */

@@ -37,6 +37,7 @@ struct price {
     double seconds; /* all of it; seconds = launch_s + max(compute_s, memory_s) or network_s */
     double launch_s, compute_s, memory_s, network_s;
     double efficiency;    /* of the peak of its bound, 0..1 */
+    double traffic;       /* bytes moved over the operator's, as its stack's kernels do; 0: none */
     double band_fraction; /* 80 % of measurements lie within seconds x (1 +- this) */
     enum price_bound bound;
     bool inside_range;       /* the shape lies inside the measured range */

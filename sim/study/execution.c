@@ -155,19 +155,21 @@ static void add_price(const struct price_place *at, const struct operator_work *
     const struct scenario *s = e->scenario;
     struct communicator group = layout_communicator(&s->layout, work->communicator);
     struct price price = cost_model_price_at(s->cost_model, work, &group, &at->place);
+    struct operator_work moved = *work;
+    if (price.traffic > 0) moved.memory_bytes *= price.traffic;
     records[*count] = (struct price_record){
         .price_index = *count,
         .layer_kind = layer_kind_name(s->model->layers[at->layers->first].kind),
         .operator= operator_text(e, at->layers, work->name, arena),
         .kind = operator_kind_name(work->kind),
         .pass = pass,
-        .shape = shape_text(work, arena),
+        .shape = shape_text(&moved, arena),
         /* Of a rank that holds such layers, on average over those ranks. */
         .calls_per_step = (double)(runs * operator_calls(work)) *
                           (double)s->micro_batches_per_rank / (double)at->holders,
         .rank_fraction = (double)at->holders / (double)e->job->plan.stage_count,
         .flop = work->flop,
-        .memory_bytes = work->memory_bytes,
+        .memory_bytes = moved.memory_bytes,
         .network_bytes = work->network_bytes,
         .price_s = price.seconds,
         .launch_s = price.launch_s,

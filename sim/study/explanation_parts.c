@@ -40,8 +40,8 @@ static bool same_on_stages(const struct outer_operator *a, const struct outer_op
 
 static struct price_record outer_record(const struct outer_operator *o, const char *operator,
                                         double rank_fraction, struct arena *arena) {
-    const double bytes =
-        operator_is_collective(o->work.kind) ? o->work.network_bytes : o->work.memory_bytes;
+    const double moved = o->work.memory_bytes * (o->price.traffic > 0 ? o->price.traffic : 1),
+                 bytes = operator_is_collective(o->work.kind) ? o->work.network_bytes : moved;
     return (struct price_record){
         .layer_kind = outer_purpose_name(o->purpose),
         .operator= operator,
@@ -50,7 +50,7 @@ static struct price_record outer_record(const struct outer_operator *o, const ch
         .shape = arena_format(arena, "bytes=%.0f", bytes),
         .calls_per_step = o->calls,
         .rank_fraction = rank_fraction,
-        .memory_bytes = o->work.memory_bytes,
+        .memory_bytes = moved,
         .network_bytes = o->work.network_bytes,
         .price_s = o->price.seconds,
         .launch_s = o->price.launch_s,
