@@ -238,10 +238,13 @@ static bool write_page(struct report *r) {
           "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
           "content=\"light dark\">\n<title>Ballast: ",
           out);
-    const char *title = r->run_count == 1 ? r->runs[0]->scenario_name : r->options->database;
+    const char *title = r->run_count == 1 ? r->runs[0]->scenario_name
+                        : r->options->database != NULL
+                            ? r->options->database
+                            : arena_format(r->arena, "%lld runs", (long long)r->run_count);
     html_text(out, title);
     fprintf(out, "</title>\n<style>\n%s</style></head><body>\n<h1>", report_css);
-    html_text(out, r->run_count == 1
+    html_text(out, r->run_count == 1 || r->options->database == NULL
                        ? title
                        : arena_format(r->arena, "%lld runs of %s", (long long)r->run_count, title));
     fputs("</h1>\n", out);

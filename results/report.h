@@ -11,7 +11,7 @@
 #include "results/store.h"
 
 struct report_options {
-    const char *database;  /* its name, for the commands on the page */
+    const char *database;  /* its name, for the commands on the page; NULL: it does not stay */
     const char *scenarios; /* folder */
     int64_t detail_limit;  /* runs that get pictures and stages of their own: the best ones */
 };

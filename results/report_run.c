@@ -211,11 +211,16 @@ static void write_reproduction(const struct report *r, const struct run_record *
                            run->repeatable ? "" : "; a time budget was in use: not repeatable"));
     fputs("</p>\n<pre>", out);
     html_text(out, run->command_line);
-    fputs("\n# from the database:\n", out);
+    /* runs that were simulated for the page have no database that stays */
+    const char *database = r->options->database;
+    fputs(database != NULL ? "\n# from the database:\n"
+                           : "\n# or from a database:\nballast run SCENARIO --db results.db\n",
+          out);
     static const char *const tables[] = { "run", "stage", "memory", "step", "operator_share" };
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         html_text(out, arena_format(r->arena, "ballast export %s --db %s --run %lld\n", tables[t],
-                                    r->options->database, (long long)run->id));
+                                    database != NULL ? database : "results.db",
+                                    database != NULL ? (long long)run->id : 1LL));
     fputs("</pre>\n<details><summary>The scenario with every default filled in (save it and run "
           "it)</summary><pre>",
           out);

@@ -201,8 +201,7 @@ static int run(struct cli *cli, void *options) {
     }
     int64_t count = 0;
     const char *db = given ? o->db : all ? first : made[0];
-    ok =
-        ok && write_page(cli, o, db, simulated ? "results.db" : db, all || simulated, &count, &err);
+    ok = ok && write_page(cli, o, db, simulated ? NULL : db, all || simulated, &count, &err);
     if (simulated) remove_made();
     if (!ok) return cli_error(&err);
     if (cli->common.json) {
