@@ -632,6 +632,18 @@ static bool read_model(const struct loader *loader, const cJSON *node, struct mo
     return true;
 }
 
+/* A module alone is no model: whoever names one may want a model of it. */
+static void hint_of_models(struct arena *arena, const char *directory, const char *name,
+                           struct error *err) {
+    if (access(arena_format(arena, "%s/modules/%s.json", directory, name), F_OK) == 0)
+        error_hint(err,
+                   "'%s' is a module; a model of it alone: \"definition\": {\"name\": \"%s\", "
+                   "\"source\": \"...\", \"language\": \"%s\"}, or \"vision\" for an encoder",
+                   name, name, name);
+    else
+        hint_of_files(err, directory, name);
+}
+
 const struct model *model_load(struct arena *arena, const char *search_directory, const char *name,
                                struct error *err) {
     const char *path = name;
@@ -640,7 +652,7 @@ const struct model *model_load(struct arena *arena, const char *search_directory
         path = arena_format(arena, "%s/%s.json", directory, name);
         if (access(path, F_OK) != 0) {
             error_set(err, "no model is called '%s' in %s", name, directory);
-            hint_of_files(err, directory, name);
+            hint_of_models(arena, directory, name, err);
             return NULL;
         }
     }

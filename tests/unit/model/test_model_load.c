@@ -611,6 +611,19 @@ static void test_unknown_model(void **state) {
     arena_destroy(arena);
 }
 
+static void test_module_named_as_model(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    assert_null(model_load(arena, SCENARIOS, "qwen3-8b", &err));
+    assert_string_equal(err.text,
+                        "no model is called 'qwen3-8b' in " SCENARIOS "/models\n"
+                        "  hint: 'qwen3-8b' is a module; a model of it alone: \"definition\": "
+                        "{\"name\": \"qwen3-8b\", \"source\": \"...\", \"language\": "
+                        "\"qwen3-8b\"}, or \"vision\" for an encoder");
+    arena_destroy(arena);
+}
+
 /* ---- the tables ---- */
 
 static void test_tables(void **state) {
@@ -658,6 +671,7 @@ int main(void) {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_unknown_model),
+        cmocka_unit_test(test_module_named_as_model),
         cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
