@@ -30,7 +30,7 @@ const struct field_table *plugin_parameter_table(const char *name, const char *h
                                     .unit = "",
                                     .help = parameters[i].help };
     }
-    *table = (struct field_table){ name, help, fields, count };
+    *table = (struct field_table){ name, help, fields, count, NULL };
     return table;
 }
 

@@ -222,8 +222,14 @@ static void list_names(const struct field_table *table, const char *before, char
 static bool unknown_key(const struct field_table *table, const struct json *json, const cJSON *node,
                         struct error *err) {
     const char *near = nearest_name(node->string, table->count, table_name_at, table);
+    const char *of, *key;
+    const bool meant = table->meant != NULL && table->meant(node->string, &of, &key);
     char hint[512] = "";
-    if (near != NULL)
+    if (meant && strcmp(of, table->name) != 0)
+        snprintf(hint, sizeof hint, "did you mean \"%s.%s\"?", of, key);
+    else if (meant)
+        snprintf(hint, sizeof hint, "did you mean \"%s\"?", key);
+    else if (near != NULL)
         snprintf(hint, sizeof hint, "did you mean \"%s\"?", near);
     else
         list_names(table, "one of: ", hint, sizeof hint);

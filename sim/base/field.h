@@ -50,10 +50,14 @@ struct field_table {
     const char *help;
     const struct field *fields;
     size_t count;
+    /* Which key of which table an unknown one means, for the hint; NULL: only what is spelled
+     * alike. */
+    bool (*meant)(const char *said, const char **table, const char **key);
 };
 
-#define FIELD_TABLE(name, help, fields)                                                            \
-    { (name), (help), (fields), sizeof(fields) / sizeof((fields)[0]) }
+#define FIELD_TABLE(name, help, fields) FIELD_TABLE_MEANT(name, help, fields, NULL)
+#define FIELD_TABLE_MEANT(name, help, fields, meant)                                               \
+    { (name), (help), (fields), sizeof(fields) / sizeof((fields)[0]), (meant) }
 
 /* Reads every field of `object` (NULL: all defaults) into `out`. Unknown keys, wrong types, values
  * out of range and missing required fields are errors with position, reason and nearest name. */

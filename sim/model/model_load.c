@@ -374,7 +374,7 @@ static bool read_changes(const struct loader *loader, const cJSON *changes,
                                     loader->err);
         fields[count++] = *field;
     }
-    const struct field_table changed = { "module", module_table.help, fields, count };
+    const struct field_table changed = { "module", module_table.help, fields, count, NULL };
     return field_table_read(&changed, loader->model_file, changes, row, loader->arena, loader->err);
 }
 

@@ -6,6 +6,8 @@
 #define NODE(section, member, fallback, help)                                                      \
     { #member, FIELD_NODE, offsetof(struct section, member), 0, 0, fallback, "", help, NULL }
 
+#define SECTION(name, help, fields) FIELD_TABLE_MEANT(name, help, fields, scenario_key_meant)
+
 static const struct field top_fields[] = {
     { "name", FIELD_TEXT, offsetof(struct scenario_top, name), 0, 0, "null", "",
       "label in results; the file name when left out", NULL },
@@ -23,7 +25,7 @@ static const struct field top_fields[] = {
     NODE(scenario_top, what_if, "null",
          "slow GPUs and links, stragglers, data loading, failures: section `what_if`"),
 };
-const struct field_table scenario_top_table = FIELD_TABLE("scenario", "a JSON object", top_fields);
+const struct field_table scenario_top_table = SECTION("scenario", "a JSON object", top_fields);
 
 #define AT(member) offsetof(struct scenario_model, member)
 static const struct field model_fields[] = {
@@ -53,7 +55,7 @@ static const struct field model_fields[] = {
       NULL },
 };
 const struct field_table scenario_model_table =
-    FIELD_TABLE("model", "what is trained; a bare string is its name", model_fields);
+    SECTION("model", "what is trained; a bare string is its name", model_fields);
 #undef AT
 
 #define AT(member) offsetof(struct scenario_dataset, member)
@@ -90,7 +92,7 @@ static const struct field dataset_section_fields[] = {
       NULL },
 };
 const struct field_table scenario_dataset_table =
-    FIELD_TABLE("dataset", "the samples; a bare string is the name", dataset_section_fields);
+    SECTION("dataset", "the samples; a bare string is the name", dataset_section_fields);
 #undef AT
 
 #define AT(member) offsetof(struct scenario_cluster, member)
@@ -141,7 +143,7 @@ static const struct field cluster_fields[] = {
     { "source", FIELD_TEXT, AT(source), 0, 0, "null", "", "where the figures come from", NULL },
 };
 const struct field_table scenario_cluster_table =
-    FIELD_TABLE("cluster", "the machines; a bare string is the name", cluster_fields);
+    SECTION("cluster", "the machines; a bare string is the name", cluster_fields);
 #undef AT
 
 #define AT(member) offsetof(struct scenario_layout, member)
@@ -207,7 +209,7 @@ static const struct field layout_fields[] = {
       NULL },
 };
 const struct field_table scenario_layout_table =
-    FIELD_TABLE("layout", "how the model is spread over the GPUs", layout_fields);
+    SECTION("layout", "how the model is spread over the GPUs", layout_fields);
 #undef AT
 
 #define AT(member) offsetof(struct scenario_training, member)
@@ -295,7 +297,7 @@ static const struct field training_fields[] = {
       "passes over the data, for days and money", NULL },
 };
 const struct field_table scenario_training_table =
-    FIELD_TABLE("training", "batch sizes and optimizer", training_fields);
+    SECTION("training", "batch sizes and optimizer", training_fields);
 #undef AT
 
 static const struct field policy_fields[] = {
@@ -308,8 +310,8 @@ static const struct field policy_fields[] = {
     NODE(scenario_policy, joint, "null",
          "a policy that fills several of the slots above unless they are given"),
 };
-const struct field_table scenario_policy_table = FIELD_TABLE(
-    "policy", "each a name, or an object with the name and its parameters", policy_fields);
+const struct field_table scenario_policy_table =
+    SECTION("policy", "each a name, or an object with the name and its parameters", policy_fields);
 
 #define AT(member) offsetof(struct scenario_simulate, member)
 static const struct field simulate_fields[] = {
@@ -321,7 +323,7 @@ static const struct field simulate_fields[] = {
       NULL },
 };
 const struct field_table scenario_simulate_table =
-    FIELD_TABLE("simulate", "how much is simulated", simulate_fields);
+    SECTION("simulate", "how much is simulated", simulate_fields);
 #undef AT
 
 #define AT(member) offsetof(struct scenario_what_if, member)
@@ -365,5 +367,5 @@ static const struct field what_if_fields[] = {
       "from a failure to the first step after the last checkpoint (15: assumed, measure your own)",
       NULL },
 };
-const struct field_table scenario_what_if_table = FIELD_TABLE(
+const struct field_table scenario_what_if_table = SECTION(
     "what_if", "what might go otherwise than planned; the defaults change nothing", what_if_fields);

@@ -107,8 +107,8 @@ static void test_cost_models(void **state) {
             cost_model_create(arena, SCENARIOS, q->hardware, &q->network, &err);
         assert_non_null(want);
         if (q->stack != NULL)
-            cost_model_use_stack(want, stack_load(arena, SCENARIOS, q->stack, &err),
-                                 PRECISION_BF16, q->writes_text);
+            cost_model_use_stack(want, stack_load(arena, SCENARIOS, q->stack, &err), PRECISION_BF16,
+                                 q->writes_text);
         expect_same(i, arena, got, want);
         assert_ptr_equal(ask(cache, q, NULL, NULL, &err), got);
     }
