@@ -26,11 +26,13 @@ const char *clause_token(const struct clause *clause, int i);
 /* Lists of words end in NULL. */
 bool clause_is_one_of(const char *token, const char *const *words);
 bool clause_mentions(const struct clause *clause, const char *const *words);
+/* Of "not stated" and the like, the second word. */
+bool clause_is_told(const char *token);
 /* The words stand at token i, one behind the other. */
 bool clause_starts(const struct clause *clause, int i, const char *const *words);
 
-/* Blanks, in place, what the text says that nobody says, which the functions below would take for
- * said: the rest of a sentence behind "Not stated:" or "Not stated in its files (A, B):" at the
+/* measured_unstated.c. Blanks, in place, what the text says that nobody says, which the functions
+ * below would take for said: the rest of a sentence behind "Not stated:" or "Not stated in its files (A, B):" at the
  * beginning of a clause; the bare topics ahead of "... not stated" ("recomputation, attention kernel
  * not stated"; not "full recomputation"); of a sentence that is a list of items alone ("torch.compile,
  * full recomputation and attention not stated") all of them, and those behind "does not say whether".
