@@ -41,10 +41,6 @@ static void use_stack(struct reader *r, struct backend *backend, struct optimize
     backend_use_stack(backend, s->stack, precision, f->zero_stage, f->tp,
                       f->vpp > 1 || scenario_present(r->policy.joint) != NULL);
     optimizer_use_stack(optimizer, s->stack, precision);
-    if (!layout_says(r, "overlap_gradient_reduce"))
-        f->overlap_gradient_reduce = s->stack->overlap_gradient_reduce;
-    if (!layout_says(r, "overlap_parameter_gather"))
-        f->overlap_parameter_gather = s->stack->overlap_parameter_gather;
     if (!layout_says(r, "sp") && f->tp > 1 && !s->stack->sequence_parallel) {
         f->sp = false;
         scenario_assume(r, arena_format(s->arena, "no sequence parallelism, as %s (layout.sp)",
@@ -52,6 +48,19 @@ static void use_stack(struct reader *r, struct backend *backend, struct optimize
     }
     if (!layout_says(r, "tp_overlap"))
         f->tp_overlap = s->stack->overlap_tensor && f->tp > 1 && f->sp;
+}
+
+/* As the stack does, and as sharding does by itself. */
+static void choose_overlap(struct reader *r) {
+    const struct scenario *s = r->s;
+    const struct stack *stack = s->stack;
+    struct scenario_layout *f = &r->s->layout_fields;
+    if (!layout_says(r, "overlap_gradient_reduce"))
+        f->overlap_gradient_reduce =
+            (stack != NULL && stack->overlap_gradient_reduce) || zero_always_reduces(f->zero_stage);
+    if (!layout_says(r, "overlap_parameter_gather"))
+        f->overlap_parameter_gather = (stack != NULL && stack->overlap_parameter_gather) ||
+                                      backend_always_gathers(s->backend, f->zero_stage);
 }
 
 bool scenario_load_stack(struct reader *r) {
@@ -77,6 +86,7 @@ bool scenario_load_stack(struct reader *r) {
     s->backend = backend;
     s->optimizer = optimizer;
     if (s->stack != NULL) use_stack(r, backend, optimizer);
+    choose_overlap(r);
     if (precision_is_single(s->main_precision)) backend_use_fp32(backend);
     return true;
 }

@@ -52,30 +52,18 @@ void warn_of_idle_balance(struct reader *r) {
                          "nothing");
 }
 
-/* A scenario with every default filled in, as `ballast check --json` gives it, says what
- * nobody chose. */
-static bool states_all(const cJSON *layout) {
-    static const char *const rare[] = { "zero_group", "cp_heads", "cp_balanced", "tp_overlap",
-                                        NULL };
-    for (const char *const *key = rare; *key != NULL; key++)
-        if (cJSON_GetObjectItemCaseSensitive(layout, *key) == NULL) return false;
-    return true;
-}
-
-/* ZeRO-2 and 3 reduce as the backward goes, and FSDP and ZeRO-3 gather block by block: none has a
- * switch for it. */
 void warn_of_idle_overlap(struct reader *r) {
-    static const struct {
-        const char *key, *does;
-        int64_t stage;
-    } idle[] = { { "overlap_gradient_reduce", "reduces beside the backward", 2 },
-                 { "overlap_parameter_gather", "gathers beside the passes", 3 } };
     const int64_t stage = r->s->layout_fields.zero_stage;
-    if (states_all(r->top.layout)) return;
+    const struct {
+        const char *key, *does;
+        bool always;
+    } idle[] = { { "overlap_gradient_reduce", "reduces beside the backward",
+                   zero_always_reduces(stage) },
+                 { "overlap_parameter_gather", "gathers beside the passes",
+                   backend_always_gathers(r->s->backend, stage) } };
     for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
         const cJSON *said = scenario_present(scenario_member(r->top.layout, idle[i].key));
-        const bool of_units = stage == 2 && r->s->backend->unit_gradients; /* FSDP's */
-        if ((stage >= idle[i].stage || of_units) && said != NULL && cJSON_IsFalse(said))
+        if (idle[i].always && said != NULL && cJSON_IsFalse(said))
             scenario_warn(r,
                           arena_format(r->s->arena, "ZeRO-%ld %s: layout.%s false changes nothing",
                                        (long)stage, idle[i].does, idle[i].key));

@@ -312,9 +312,9 @@ int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_
 
 int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
     int64_t ns = m->gather_ns[stage];
-    /* FSDP as ZeRO-2 gathers ahead of the blocks of the first forward. */
-    const bool ahead = m->scenario->layout.zero_stage == 2 && m->scenario->backend->unit_gradients;
-    if (m->scenario->layout.overlap_parameter_gather || ahead)
+    const struct layout *layout = &m->scenario->layout;
+    if (layout->overlap_parameter_gather ||
+        backend_always_gathers(m->scenario->backend, layout->zero_stage))
         ns = overlapped_ns(m, stage, ns, m->update_moving[stage], forward_ns);
     return m->optimizer_ns[stage] + ns;
 }

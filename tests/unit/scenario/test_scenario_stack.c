@@ -48,7 +48,7 @@ static void test_attention_of_another_gpu_is_not_told(void **state) {
 static void test_overlap_as_the_stack_does(void **state) {
     (void)state;
     static const struct {
-        const char *overrides[3];
+        const char *overrides[4];
         bool reduce, gather;
     } cases[] = {
         { { NULL }, true, true },
@@ -57,6 +57,9 @@ static void test_overlap_as_the_stack_does(void **state) {
         { { "layout.stack=none" }, false, false },
         { { "layout.stack=none", "layout.overlap_parameter_gather=true" }, false, true },
         { { "layout.backend=megatron-deepspeed" }, false, false },
+        /* what sharding does by itself, whatever the stack */
+        { { "layout.stack=none", "layout.backend=fsdp", "layout.zero_stage=2" }, true, true },
+        { { "layout.stack=none", "layout.backend=fsdp", "layout.zero_stage=3" }, true, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);

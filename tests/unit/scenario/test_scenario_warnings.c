@@ -8,7 +8,7 @@ static const char layouts[] = BALLAST_SOURCE_DIR "/scenarios/examples/internvl-6
 static const char wan[] = BALLAST_SOURCE_DIR "/scenarios/examples/wan-14b.json";
 
 static const struct {
-    const char *path, *set[10];
+    const char *path, *set[7];
     const char *text; /* in the only warning; NULL: none */
 } cases[] = {
     { small, { NULL }, NULL },
@@ -62,11 +62,6 @@ static const struct {
     { layouts,
       { "layout.pp=1", "layout.dp=null", "layout.backend=deepspeed", "layout.zero_stage=1",
         "layout.overlap_gradient_reduce=false" },
-      NULL },
-    { layouts, /* every default filled in: nobody chose it */
-      { "layout.pp=1", "layout.dp=null", "layout.backend=fsdp", "layout.zero_stage=3",
-        "layout.overlap_gradient_reduce=false", "layout.zero_group=16", "layout.cp_heads=1",
-        "layout.cp_balanced=true", "layout.tp_overlap=false" },
       NULL },
     { layouts, /* what a stack chose is nobody's mistake */
       { "layout.cp=2", "layout.dp=null", "layout.tp=1", "layout.cp_heads=2",
