@@ -149,11 +149,10 @@ static inline bool precision_is_quantised(enum precision precision) {
 const char *communicator_kind_name(enum communicator_kind kind);
 /* A group of context parallelism, whole or part. */
 bool communicator_shares_sequence(enum communicator_kind kind);
-/* Moves bytes between ranks (point to point counts too). */
 static inline int64_t operator_calls(const struct operator_work *work) {
     return work->repeats > 1 ? work->repeats : 1;
 }
-
+/* Moves bytes between ranks (point to point counts too). */
 static inline bool operator_is_collective(enum operator_kind kind) {
     return kind >= OPERATOR_ALL_REDUCE && kind <= OPERATOR_SEND;
 }

@@ -187,8 +187,7 @@ static const struct field stack_rows[] = {
     { "chunked_head", FIELD_CHOICE, AT(block.chunked_head), 0, 0, "\"no\"", "",
       "head and loss run for so many tokens at a time that their logits are some as large as what "
       "the head reads (Liger's fused linear cross entropy); each time's weight gradient is added "
-      "by "
-      "its matmul, or by an fp32 copy of the product and a sum",
+      "by its matmul, or by an fp32 copy of the product and a sum",
       chunked_head_names },
     { "whole_logits", FIELD_BOOL, AT(block.whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },

@@ -266,8 +266,8 @@ struct tensor_split {
     int64_t cp;
     int64_t context_heads; /* see struct layout, cp_heads; all-to-all: without effect */
     enum attention_kind attention;
-    struct stack_block
-        block; /* as the stack runs one, but for encoders with kernels of their own */
+    /* as the stack runs one, but for encoders with kernels of their own */
+    struct stack_block block;
     enum context_kind context;
     /* Sequences are cut into cp runs of tokens instead of 2 cp dealt from both ends: under a causal
      * mask the last rank then does almost twice the mean work. Without effect on all-to-all. */
@@ -275,8 +275,9 @@ struct tensor_split {
     enum fp8_recipe fp8_recipe; /* of matmuls in fp8 */
     bool weights_come_cast;     /* and a block's weights were gathered as such */
     bool adds_in_matmul; /* weight gradients are added to what is kept in the matmul itself */
-    bool
-        unpads_samples; /* as block.unpads has it of this data: the language model's fused attention reads samples without their padding */
+    /* as block.unpads has it of this data: the language model's fused attention reads samples without
+     * their padding */
+    bool unpads_samples;
     enum dropout hidden_dropout, attention_dropout; /* of the language model */
     enum determinism determinism;
     enum attention_kernel attention_kernel; /* of fused attention */

@@ -162,8 +162,7 @@ static const struct field layout_fields[] = {
     { "tp", FIELD_COUNT, AT(tp), 1, 1024, "1", "ranks", "tensor parallel degree", NULL },
     { "sp", FIELD_BOOL, AT(sp), 0, 0, "null", "",
       "sequence parallel with TP (no effect at tp 1); null: as the stack's usual runs, true "
-      "without "
-      "a stack",
+      "without a stack",
       NULL },
     { "tp_overlap", FIELD_BOOL, AT(tp_overlap), 0, 0, "null", "",
       "gathers and scatters of TP run beside pieces of the matmul next to them (Megatron-LM's "
@@ -204,8 +203,7 @@ static const struct field layout_fields[] = {
       NULL },
     { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "null", "",
       "ZeRO-1, and ZeRO-2 but FSDP's: parameters are gathered behind the next step's first "
-      "forward; "
-      "null: as the stack does",
+      "forward; null: as the stack does",
       NULL },
 };
 const struct field_table scenario_layout_table =
