@@ -262,28 +262,6 @@ static void test_policy_rows(void **state) {
     assert_null(schedule_policy_find(""));
 }
 
-/* A hint names a key that is there, and no name of it is a key of that section itself. */
-static void test_usual_names(void **state) {
-    (void)state;
-    size_t count;
-    const struct field_table *const *sections = scenario_sections(&count);
-    const char *said;
-    for (size_t i = 0; (said = scenario_usual_name(i)) != NULL; i++) {
-        const char *of, *key;
-        assert_true(scenario_key_meant(said, &of, &key));
-        char first[64];
-        snprintf(first, sizeof first, "%.*s", (int)strcspn(key, "."), key);
-        bool there = false;
-        for (size_t s = 0; s < count; s++) {
-            if (strcmp(sections[s]->name, of) != 0) continue;
-            there = field_table_find(sections[s], first) != NULL;
-            if (strcmp(said, key) != 0 && field_table_find(sections[s], said) != NULL)
-                fail_msg("%s is a key of %s", said, of);
-        }
-        if (!there) fail_msg("%s: there is no %s.%s", said, of, key);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
@@ -295,7 +273,6 @@ int main(void) {
         cmocka_unit_test(test_no_policy_has_a_parameter_called_name),
         cmocka_unit_test(test_every_section_has_a_table),
         cmocka_unit_test(test_policy_rows),
-        cmocka_unit_test(test_usual_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,25 +24,6 @@ static void test_rules_in_the_file(void **state) {
           "one of: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_heads, "
           "cp_balanced, dp, zero_stage, zero_group, overlap_gradient_reduce, "
           "overlap_parameter_gather" },
-        { "key as another program calls it", LAYOUT,
-          "\"layout\": { \"tensor_model_parallel_size\": 2 }",
-          "5:13: error: /layout/tensor_model_parallel_size: unknown key "
-          "\"tensor_model_parallel_size\" in \"layout\"",
-          "did you mean \"tp\"?" },
-        { "before the nearest", CLUSTER, "\"cluster\": { \"gpus\": 8 }",
-          "4:14: error: /cluster/gpus: unknown key \"gpus\" in \"cluster\"",
-          "did you mean \"gpu_count\"?" },
-        { "key of another section", LAYOUT, "\"layout\": { \"partition\": \"bmp\" }",
-          "5:13: error: /layout/partition: unknown key \"partition\" in \"layout\"",
-          "did you mean \"policy.partition\"?" },
-        { "section left out", SIMULATE, "\"seed\": 1",
-          "8:1: error: /seed: unknown key \"seed\" in \"scenario\"",
-          "did you mean \"simulate.seed\"?" },
-        { "key of several sections", LAYOUT, "\"layout\": { \"definition\": 4 }",
-          "5:13: error: /layout/definition: unknown key \"definition\" in \"layout\"",
-          "one of: backend, stack, tp, sp, tp_overlap, pp, vpp, cp, cp_kind, cp_heads, "
-          "cp_balanced, dp, zero_stage, zero_group, overlap_gradient_reduce, "
-          "overlap_parameter_gather" },
         { "duplicate key", LAYOUT, "\"layout\": { \"tp\": 2, \"pp\": 4, \"tp\": 2 }",
           "5:31: error: /layout/tp: duplicate key \"tp\"", "keep one of the two" },
         { "duplicate section", SIMULATE,
