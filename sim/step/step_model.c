@@ -313,8 +313,10 @@ int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_
 int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
     int64_t ns = m->gather_ns[stage];
     const struct layout *layout = &m->scenario->layout;
-    if (layout->overlap_parameter_gather ||
-        backend_always_gathers(m->scenario->backend, layout->zero_stage))
+    /* ZeRO-3 gathers in the passes; what its update does with lists of shards hides behind none. */
+    if (layout->zero_stage < 3 &&
+        (layout->overlap_parameter_gather ||
+         backend_always_gathers(m->scenario->backend, layout->zero_stage)))
         ns = overlapped_ns(m, stage, ns, m->update_moving[stage], forward_ns);
     return m->optimizer_ns[stage] + ns;
 }
