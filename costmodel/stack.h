@@ -130,13 +130,23 @@ enum stack_unpads {
     UNPADS_ALWAYS
 };
 
-/* A head whose loss runs for some tokens at a time, which writes no logits of all of them: how many,
- * and how each time's gradient of its weight joins that of the times before
- * (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py). */
+/* A head whose loss runs for some tokens at a time, which writes no logits of all of them: how each
+ * time's gradient of its weight joins that of the times before (linkedin/Liger-Kernel,
+ * ops/fused_linear_cross_entropy.py; huggingface/trl, trainer/sft_trainer.py). */
 enum stack_chunked_head {
     CHUNKED_HEAD_NO,
-    CHUNKED_HEAD_ADDED, /* by the matmul itself (addmm) */
-    CHUNKED_HEAD_COPIED /* by an fp32 copy of the product and a sum */
+    CHUNKED_HEAD_ADDED,  /* by the matmul itself (addmm) */
+    CHUNKED_HEAD_COPIED, /* by an fp32 copy of the product and a sum */
+    CHUNKED_HEAD_REMADE  /* by autograd: the backward makes a chunk's logits and loss anew first */
+};
+
+/* What a chunked head does for each chunk. */
+struct stack_chunk {
+    int64_t tokens; /* 0: as many as make its logits some as large as what the head reads */
+    /* remade: bytes a weight that its casts move whenever logits are made, and that casts and sum
+     * of the product move */
+    double cast_bytes, sum_bytes;
+    bool fp32; /* remade: its matmuls run in fp32 */
 };
 
 /* How a framework's code runs a block and the loss: kernels that others fuse, and what they keep. */
@@ -150,6 +160,7 @@ struct stack_block {
     /* lengths of which unfused attention's softmax is one kernel; 0: any */
     int64_t softmax_multiple;
     enum stack_chunked_head chunked_head;
+    struct stack_chunk chunk;
     bool whole_logits;   /* each TP rank gathers the logits and computes the whole loss */
     bool odd_vocabulary; /* not padded: rows of logits may begin anywhere */
     /* each pass casts the weights of fp8 and fp4 matmuls anew, where FSDP has not gathered them so;

@@ -17,7 +17,7 @@ static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
 static const char *const adamw_names[] = { "other", "fused", "foreach", NULL };
-static const char *const chunked_head_names[] = { "no", "added", "copied", NULL };
+static const char *const chunked_head_names[] = { "no", "added", "copied", "remade", NULL };
 static const char *const unpads_names[] = { "never", "padded", "always", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
 static const char *const recompute_style_names[] = { "whole", "needed",    "operators",
@@ -185,10 +185,21 @@ static const struct field stack_rows[] = {
     { "owner_broadcasts", FIELD_BOOL, AT(step.owner_broadcasts), 0, 0, "false", "",
       "ZeRO-1 parameters come owner by owner instead of in one all-gather", NULL },
     { "chunked_head", FIELD_CHOICE, AT(block.chunked_head), 0, 0, "\"no\"", "",
-      "head and loss run for so many tokens at a time that their logits are some as large as what "
-      "the head reads (Liger's fused linear cross entropy); each time's weight gradient is added "
-      "by its matmul, or by an fp32 copy of the product and a sum",
+      "head and loss run for some tokens at a time; each time's weight gradient is added by its "
+      "matmul, or by an fp32 copy of the product and a sum (Liger's fused linear cross entropy), "
+      "or by autograd, whose backward makes each chunk's logits and loss anew (TRL's chunked loss)",
       chunked_head_names },
+    { "chunk_tokens", FIELD_COUNT, AT(block.chunk.tokens), 0, 1000000, "0", "tokens",
+      "of a chunked head, at a time; 0: so many that their logits are some as large as what the "
+      "head reads (Liger's rule). With it logit_bytes is of one chunk's logits",
+      NULL },
+    { "chunk_cast_bytes", FIELD_DOUBLE, AT(block.chunk.cast_bytes), 0, 64, "0", "bytes",
+      "per weight of a head whose logits are made anew: casts, each time that they are made",
+      NULL },
+    { "chunk_sum_bytes", FIELD_DOUBLE, AT(block.chunk.sum_bytes), 0, 64, "0", "bytes",
+      "per weight of such a head and chunk: casts and sum of its gradient", NULL },
+    { "chunk_fp32", FIELD_BOOL, AT(block.chunk.fp32), 0, 0, "false", "",
+      "such a head's matmuls run in fp32", NULL },
     { "whole_logits", FIELD_BOOL, AT(block.whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
     { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",
@@ -397,6 +408,26 @@ static bool refines_or_not(const struct json *json, const struct stack_fields *f
                           "nothing tells when it does");
     if (stack->refines[0] == NULL && stack->told_by[0] != NULL)
         return json_error(json, f->told_by, err, "add \"refines\": [...]", "it refines no stack");
+    return true;
+}
+
+static bool remakes_or_not(const struct json *json, enum stack_chunked_head how,
+                           struct error *err) {
+    static const struct {
+        const char *key;
+        enum stack_chunked_head from;
+    } keys[] = {
+        { "chunk_tokens", CHUNKED_HEAD_ADDED },
+        { "chunk_cast_bytes", CHUNKED_HEAD_REMADE },
+        { "chunk_sum_bytes", CHUNKED_HEAD_REMADE },
+        { "chunk_fp32", CHUNKED_HEAD_REMADE },
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const cJSON *node = cJSON_GetObjectItemCaseSensitive(json_root(json), keys[i].key);
+        if (node != NULL && how < keys[i].from)
+            return json_error(json, node, err, "write \"chunked_head\": \"remade\"",
+                              "is of a head whose logits are made in chunks");
+    }
     return true;
 }
 
@@ -623,6 +654,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
            read_texts(json, f.refines, arena, &out->refines, err) &&
            read_texts(json, f.told_by, arena, &out->told_by, err) &&
            refines_or_not(json, &f, out, err) &&
+           remakes_or_not(json, out->block.chunked_head, err) &&
            read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&

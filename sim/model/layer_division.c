@@ -149,14 +149,20 @@ struct layer_division layer_division_text(const struct layer_division *d) {
 
 /* Liger's rows: the power of two from which on that the logits of so many tokens are no smaller than
  * the input of all of them; of a divided vocabulary, a rank's own. */
-static void divide_head(struct layer_division *d, const struct tensor_split *split) {
-    d->chunk_tokens = d->head_tokens;
-    d->chunked_head = split->block.chunked_head;
-    if (d->chunked_head == CHUNKED_HEAD_NO || d->head_tokens == 0) return;
+static int64_t liger_rows(const struct layer_division *d) {
     const int64_t least = divide_up(d->head_tokens, divide_up(d->vocabulary, d->module->hidden));
     int64_t rows = 1;
     while (rows < least)
         rows *= 2;
+    return rows;
+}
+
+static void divide_head(struct layer_division *d, const struct tensor_split *split) {
+    d->chunk_tokens = d->head_tokens;
+    d->chunked_head = split->block.chunked_head;
+    if (d->chunked_head == CHUNKED_HEAD_REMADE) d->chunk = split->block.chunk;
+    if (d->chunked_head == CHUNKED_HEAD_NO || d->head_tokens == 0) return;
+    const int64_t stated = split->block.chunk.tokens, rows = stated > 0 ? stated : liger_rows(d);
     if (rows < d->head_tokens) d->chunk_tokens = rows;
 }
 

@@ -52,8 +52,9 @@ struct layer_division {
     /* of a head: rows that its matmuls and loss take at a time, all of them unless it is chunked */
     int64_t chunk_tokens;
     enum stack_chunked_head chunked_head;
-    bool odd_logits; /* of a head: their rows do not begin on 8 bytes */
-    bool odd_scores; /* unfused attention of all to an odd number of tokens */
+    struct stack_chunk chunk; /* of one whose logits are made anew */
+    bool odd_logits;          /* of a head: their rows do not begin on 8 bytes */
+    bool odd_scores;          /* unfused attention of all to an odd number of tokens */
     bool odd_cross_scores, writes_cross_softmax; /* of cross attention: to so many of text */
     /* diffusion decoder: the text that a block attends to, in and outside of TP regions (of a
      * single block it is among `tokens`), and the columns of the modulation that this rank

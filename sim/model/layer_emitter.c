@@ -140,6 +140,14 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
         move(e, "weight gradient scales", PASS_WEIGHT_GRADIENT, 4, out, in);
 }
 
+static void stream_weight_gradient(struct emitter *e, const char *name, enum operator_form form,
+                                   double bytes) {
+    struct operator_work work =
+        operator_streaming(name, OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT, e->activation, bytes);
+    work.form = form;
+    emit_operator(e, work);
+}
+
 /* Copied: the product is cast to fp32 (2 bytes read, 4 written), then added (both read, and the sum
  * written). */
 void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision precision,
@@ -151,17 +159,18 @@ void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision 
     const double weights = (double)out * (double)in, element = (double)e->d->element_bytes;
     if (e->d->chunked_head == CHUNKED_HEAD_ADDED) work.memory_bytes += element * weights;
     emit_linear(e, work);
-    if (e->d->chunked_head != CHUNKED_HEAD_COPIED) return;
-    struct operator_work copy =
-        operator_streaming("weight gradient copy", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT,
-                           e->activation, (element + 4) * weights);
-    copy.form = FORM_STATED;
-    emit_operator(e, copy);
-    struct operator_work sum =
-        operator_streaming("weight gradient sum", OPERATOR_ELEMENTWISE, PASS_WEIGHT_GRADIENT,
-                           e->activation, (4 + 2 * element) * weights);
-    sum.form = element < 4 ? FORM_MIXED_SUM : FORM_STATED;
-    emit_operator(e, sum);
+    if (e->d->chunked_head == CHUNKED_HEAD_COPIED) {
+        stream_weight_gradient(e, "weight gradient copy", FORM_STATED, (element + 4) * weights);
+        stream_weight_gradient(e, "weight gradient sum", element < 4 ? FORM_MIXED_SUM : FORM_STATED,
+                               (4 + 2 * element) * weights);
+    } else if (e->d->chunk.sum_bytes > 0) {
+        stream_weight_gradient(e, "weight gradient sum", FORM_STATED,
+                               e->d->chunk.sum_bytes * weights);
+    }
+}
+
+void emit_head_cast(struct emitter *e, int64_t out, int64_t in) {
+    cast_weight(e, PASS_FORWARD, e->activation, e->d->chunk.cast_bytes, out, in);
 }
 
 /* Whether the kernel before writes the operand cast: its scale must be known by then. */

@@ -55,6 +55,8 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
  * stack_chunked_head). */
 void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision precision,
                             int64_t rows, int64_t out, int64_t in);
+/* Casts of the weight of a head whose logits are made for some rows. */
+void emit_head_cast(struct emitter *e, int64_t out, int64_t in);
 
 /* What wrote the operand that is cast: a gradient that comes from a residual's sum is of
  * neither. */

@@ -590,10 +590,19 @@ static double context_workspace_bytes(const struct layer_division *d, struct gra
            (double)d->element_bytes;
 }
 
-/* A chunk's gradient of the head's weight and its fp32 copy, which live until both are summed. */
-static double copied_gradient_bytes(const struct layer_division *d, struct gradient_need need) {
-    if (d->chunked_head != CHUNKED_HEAD_COPIED || !need.weight) return 0;
-    return (double)d->vocabulary * (double)d->module->hidden * ((double)d->element_bytes + 4);
+/* Bytes of a weight of the head beside it: a chunk's gradient, which lives until it is summed, and
+ * its fp32 copy; the operands of fp32 matmuls. */
+static double chunk_weight_bytes(const struct layer_division *d, struct gradient_need need) {
+    const double element = (double)d->element_bytes;
+    const double operand = d->chunk.fp32 ? 4 : 0, product = d->chunk.fp32 ? 4 : element;
+    switch (d->chunked_head) {
+    case CHUNKED_HEAD_COPIED:
+        return need.weight ? element + 4 : 0;
+    case CHUNKED_HEAD_REMADE:
+        return operand + (need.weight ? product : 0);
+    default:
+        return 0;
+    }
 }
 
 double layer_workspace_bytes(const struct model *model, int64_t layer_index,
@@ -632,7 +641,7 @@ double layer_workspace_bytes(const struct model *model, int64_t layer_index,
     case LAYER_HEAD:
         /* logits and an fp32 copy of them, over the fp32 softmax that is saved: 10 bytes per logit
          * in all. Without any backward the softmax is transient too. */
-        return gathered + copied_gradient_bytes(&d, need) +
+        return gathered + chunk_weight_bytes(&d, need) * (double)d.vocabulary * (double)m->hidden +
                (double)d.head_tokens * (double)d.loss_vocabulary *
                    (element + 4.0 + (need.input || need.weight ? 0.0 : 4.0));
     case LAYER_TEXT_PROJECTION:

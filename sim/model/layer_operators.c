@@ -303,14 +303,21 @@ static void each_chunk(struct emitter *e, void (*emit)(struct emitter *e, int64_
     if (left > 0) emit(e, left);
 }
 
+static enum precision logit_precision(const struct emitter *e) {
+    return e->d->chunk.fp32 ? PRECISION_FP32 : e->activation;
+}
+
 static void logits_forward(struct emitter *e, int64_t rows) {
-    emit_linear_forward(e, "logits", e->activation, rows, e->d->vocabulary, e->d->module->hidden);
+    const int64_t vocabulary = e->d->vocabulary, hidden = e->d->module->hidden;
+    emit_head_cast(e, vocabulary, hidden);
+    emit_linear_forward(e, "logits", logit_precision(e), rows, vocabulary, hidden);
 }
 
 static void logits_backward(struct emitter *e, int64_t rows) {
     const int64_t vocabulary = e->d->vocabulary, hidden = e->d->module->hidden;
-    emit_linear_input_gradient(e, "logits", e->activation, rows, vocabulary, hidden);
-    emit_linear_weight_sum(e, "logits", e->activation, rows, vocabulary, hidden);
+    if (e->d->chunked_head == CHUNKED_HEAD_REMADE) logits_forward(e, rows);
+    emit_linear_input_gradient(e, "logits", logit_precision(e), rows, vocabulary, hidden);
+    emit_linear_weight_sum(e, "logits", logit_precision(e), rows, vocabulary, hidden);
 }
 
 static void chunked_logits_backward(struct emitter *e) {
@@ -339,6 +346,10 @@ static void head_forward(struct emitter *e) {
 
 static void head_backward(struct emitter *e) {
     const struct layer_division *d = e->d;
+    if (d->chunked_head == CHUNKED_HEAD_REMADE) {
+        logit_cap(e, PASS_FORWARD);
+        loss(e, PASS_FORWARD);
+    }
     loss(e, PASS_BACKWARD);
     logit_cap(e, PASS_BACKWARD);
     if (d->chunked_head == CHUNKED_HEAD_NO)

@@ -125,7 +125,8 @@ static int64_t above_zero(int64_t ns) {
 #define SOFTMAX_BYTES 4
 #define LOGIT_BYTES   10
 
-/* Logits of a rank if the stack says how many bytes its loss holds of each; else 0. */
+/* Logits of a rank if the stack says how many bytes its loss holds of each, of those of one chunk
+ * where it says how many tokens that has; else 0. */
 static double stated_logits(const struct price_table *table, enum layer_kind kind,
                             const struct batch_shape *shape, double *held) {
     const struct backend *backend = table->scenario->backend;
@@ -137,8 +138,11 @@ static double stated_logits(const struct price_table *table, enum layer_kind kin
     const struct module *language = &table->scenario->model->modules[MODULE_LANGUAGE];
     double vocabulary = (double)language->vocabulary;
     if (!table->split.block.whole_logits) vocabulary /= (double)table->split.tp;
-    return language->head_share * (double)shape->language_tokens / (double)table->split.cp *
-           vocabulary;
+    const double tokens =
+        language->head_share * (double)shape->language_tokens / (double)table->split.cp;
+    const int64_t chunk = table->split.block.chunk.tokens;
+    if (chunk > 0 && tokens > (double)chunk) *held *= (double)chunk / tokens;
+    return tokens * vocabulary;
 }
 
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */
@@ -496,9 +500,9 @@ static int64_t attention_operators(const struct price_table *table, enum layer_k
                                    const struct operator_work *works, int64_t count,
                                    struct operator_time *out) {
     for (int64_t i = 0; i < count; i++)
-        out[i] = (struct operator_time){
-            ns_from_price(attention_price(table, kind, &works[i]).seconds), STREAM_COMPUTE
-        };
+        out[i] =
+            (struct operator_time){ ns_from_price(attention_price(table, kind, &works[i]).seconds),
+                                    STREAM_COMPUTE };
     return count;
 }
 

@@ -259,6 +259,13 @@ static void test_mistakes(void **state) {
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"refines\":[\"u\"],\"told_by\":[\" \"],\"sources\":{}}",
           "must not be blank" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"chunk_tokens\":256,\"sources\":{\"chunk_tokens\":\"x\"}}",
+          "/chunk_tokens: is of a head whose logits are made in chunks" },
+        { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
+          "\"chunked_head\":\"copied\",\"chunk_fp32\":true,"
+          "\"sources\":{\"chunked_head\":\"x\",\"chunk_fp32\":\"x\"}}",
+          "/chunk_fp32: is of a head whose logits are made in chunks" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

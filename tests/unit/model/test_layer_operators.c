@@ -430,6 +430,66 @@ static void test_chunked_head(void **state) {
     arena_destroy(arena);
 }
 
+/* TRL's chunked loss: 1,000 tokens go by 256, with 232 left; the backward makes logits and loss
+ * again, and autograd sums the gradients. */
+static void test_remade_head(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 1000, 1000.0 * 1000);
+    struct tensor_split split = split_of(1, false);
+    split.block.chunked_head = CHUNKED_HEAD_REMADE;
+    split.block.chunk = (struct stack_chunk){ .tokens = 256, .cast_bytes = 6, .sum_bytes = 12 };
+    const double weights = 4096.0 * 128256;
+    char text[1024];
+    for (int fp32 = 0; fp32 < 2; fp32++) {
+        split.block.chunk.fp32 = fp32;
+        double flop = 0, cast = 0, sum = 0, loss = 0;
+        for (int set = PASS_SET_FORWARD; set <= PASS_SET_BACKWARD; set++) {
+            struct operator_list list =
+                operators_of(m, LAYER_HEAD, &shape, split, (enum pass_set)set, both);
+            sequence_of(&list, text, sizeof text);
+            assert_string_equal(
+                text, set == PASS_SET_FORWARD
+                          ? "final norm f, weight cast f, logits f, weight cast f, logits f, loss f"
+                          : "loss f, loss b, weight cast f, logits f, logits i, logits w, "
+                            "weight gradient sum w, weight cast f, logits f, logits i, logits w, "
+                            "weight gradient sum w, final norm b");
+            for (int64_t j = 0; j < list.count; j++) {
+                const struct operator_work *work = &list.operators[j];
+                const double calls = (double)operator_calls(work);
+                if (work->kind == OPERATOR_MATMUL) {
+                    flop += work->flop * calls;
+                    assert_int_equal(work->precision, fp32 ? PRECISION_FP32 : PRECISION_BF16);
+                }
+                if (strcmp(work->name, "weight cast") == 0) cast += work->memory_bytes * calls;
+                if (strcmp(work->name, "weight gradient sum") == 0)
+                    sum += work->memory_bytes * calls;
+                if (work->kind == OPERATOR_LOSS) loss += work->memory_bytes;
+            }
+            operator_list_free(&list);
+        }
+        assert_true(fabs(flop / (8 * 1000 * weights) - 1) < 1e-12);
+        assert_true(cast == 2 * 4 * 6 * weights && sum == 4 * 12 * weights);
+        assert_true(loss == (26 + 26 + 14) * 1000.0 * 128256);
+    }
+    /* Beside the weight: a chunk's gradient in 2 bytes, or in 4 beside an fp32 copy; of a frozen
+     * head only the copy, and no gradient to sum. */
+    const int64_t head = fixture_layer(m, LAYER_HEAD);
+    split.block.chunk.fp32 = false;
+    const double bf16 = layer_workspace_bytes(m, head, &shape, &split);
+    split.block.chunk.fp32 = true;
+    assert_true(layer_workspace_bytes(m, head, &shape, &split) - bf16 == 6 * weights);
+    split.block.chunked_head = CHUNKED_HEAD_ADDED;
+    assert_true(bf16 - layer_workspace_bytes(m, head, &shape, &split) == 2 * weights);
+    struct operator_list plain =
+        operators_of(m, LAYER_HEAD, &shape, split, PASS_SET_BACKWARD, both);
+    sequence_of(&plain, text, sizeof text);
+    assert_string_equal(text, "loss b, logits i, logits w, logits i, logits w, final norm b");
+    operator_list_free(&plain);
+    arena_destroy(arena);
+}
+
 /* A stack prices norms, activations and rotary by what they compute. */
 static void test_forms(void **state) {
     (void)state;
@@ -754,6 +814,7 @@ int main(void) {
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_chunked_head),
+        cmocka_unit_test(test_remade_head),
         cmocka_unit_test(test_parallel_residual),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_unfused_encoder),
