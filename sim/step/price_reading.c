@@ -140,7 +140,7 @@ static double stated_logits(const struct price_table *table, enum layer_kind kin
     if (!table->split.block.whole_logits) vocabulary /= (double)table->split.tp;
     const double tokens =
         language->head_share * (double)shape->language_tokens / (double)table->split.cp;
-    const int64_t chunk = table->split.block.chunk.tokens;
+    const int64_t chunk = backend->block.chunk.tokens;
     if (chunk > 0 && tokens > (double)chunk) *held *= (double)chunk / tokens;
     return tokens * vocabulary;
 }

@@ -229,16 +229,19 @@ static void test_gathers_as_cast(void **state) {
     assert_true(forward_ns[1] < forward_ns[0]);
 }
 
-/* A fused loss keeps no softmax: of a logit there is what the stack says, no more. */
+/* A fused loss keeps no softmax: of a logit there is what the stack says, no more; of a chunked one
+ * of the logits of 256 tokens alone. */
 static void test_loss_of_a_stack(void **state) {
     (void)state;
-    static const double held[] = { NAN, 0.5, 2, 12 };
-    double bytes[4];
-    for (size_t i = 0; i < 4; i++) {
+    static const double held[] = { NAN, 0.5, 2, 12, 17 };
+    enum { CASES = sizeof held / sizeof held[0], CHUNKED = CASES - 1 };
+    double bytes[CASES];
+    for (size_t i = 0; i < CASES; i++) {
         struct step_fixture f;
         fixture_open(&f, fully_sharded);
         struct backend backend = *f.scenario->backend;
         backend.step.logit_bytes = held[i];
+        if (i == CHUNKED) backend.block.chunk.tokens = 256;
         f.scenario->backend = &backend;
         struct random_mt mt;
         random_mt_seed(&mt, 1);
@@ -255,8 +258,10 @@ static void test_loss_of_a_stack(void **state) {
         assert_true(cost.loss_bytes > 0 && cost.loss_workspace_bytes >= 0);
         fixture_close(&f);
     }
-    for (size_t i = 1; i < 4; i++)
-        assert_true(fabs(bytes[0] - bytes[i] - (10 - held[i]) * 4096 * 92544) < 1);
+    for (size_t i = 1; i < CASES; i++) {
+        const double share = i == CHUNKED ? 256.0 / 4096 : 1;
+        assert_true(fabs(bytes[0] - bytes[i] - (10 - share * held[i]) * 4096 * 92544) < 1);
+    }
 }
 
 /* Waits for the host's launches are a class of their own, whatever of the tokens is padding. */
