@@ -179,11 +179,12 @@ struct stack_block {
 struct stack_step {
     /* the host's time to launch one transformer block: a pass is never shorter */
     double host_forward_s, host_backward_s;
-    double host_recompute_s;    /* what a block recomputed whole adds to its forward's */
-    double host_frozen_s;       /* what frozen weights take from the backward */
-    double gather_time;         /* ZeRO-1 parameter gather over the ring's */
-    bool owner_broadcasts;      /* ZeRO-1 parameters come owner by owner, not in one all-gather */
-    bool reduces_once;          /* sharded gradients stay whole between micro-batches (no_sync) */
+    double host_recompute_s; /* what a block recomputed whole adds to its forward's */
+    double host_frozen_s;    /* what frozen weights take from the backward */
+    double gather_time;      /* ZeRO-1 parameter gather over the ring's */
+    bool owner_broadcasts;   /* ZeRO-1 parameters come owner by owner, not in one all-gather */
+    bool chunk_gathers; /* ZeRO-3 gathers a chunked head's weight for each chunk, in both passes */
+    bool reduces_once;  /* sharded gradients stay whole between micro-batches (no_sync) */
     bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
     double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */
     double data_overlap_cost; /* the same, of ZeRO-0 and 1: reductions and gathers that hide */

@@ -200,6 +200,8 @@ static const struct field stack_rows[] = {
       "per weight of such a head and chunk: casts and sum of its gradient", NULL },
     { "chunk_fp32", FIELD_BOOL, AT(block.chunk.fp32), 0, 0, "false", "",
       "such a head's matmuls run in fp32", NULL },
+    { "chunk_gathers", FIELD_BOOL, AT(step.chunk_gathers), 0, 0, "false", "",
+      "ZeRO-3 gathers such a head's weight for each chunk, in forward and in backward", NULL },
     { "whole_logits", FIELD_BOOL, AT(block.whole_logits), 0, 0, "false", "",
       "tensor-parallel ranks gather the logits and each computes the whole loss", NULL },
     { "packed_sample_tokens", FIELD_COUNT, AT(packed_sample_tokens), 0, 1000000, "0", "tokens",
@@ -417,10 +419,9 @@ static bool remakes_or_not(const struct json *json, enum stack_chunked_head how,
         const char *key;
         enum stack_chunked_head from;
     } keys[] = {
-        { "chunk_tokens", CHUNKED_HEAD_ADDED },
-        { "chunk_cast_bytes", CHUNKED_HEAD_REMADE },
-        { "chunk_sum_bytes", CHUNKED_HEAD_REMADE },
-        { "chunk_fp32", CHUNKED_HEAD_REMADE },
+        { "chunk_tokens", CHUNKED_HEAD_ADDED },     { "chunk_cast_bytes", CHUNKED_HEAD_REMADE },
+        { "chunk_sum_bytes", CHUNKED_HEAD_REMADE }, { "chunk_fp32", CHUNKED_HEAD_REMADE },
+        { "chunk_gathers", CHUNKED_HEAD_REMADE },
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const cJSON *node = cJSON_GetObjectItemCaseSensitive(json_root(json), keys[i].key);

@@ -11,8 +11,8 @@
 
 int64_t batch_clip_tokens(const struct model *model, const struct dataset *dataset,
                           int64_t sample) {
-    const struct image_size size = dataset->frame_sizes != NULL ? dataset->frame_sizes[sample]
-                                                                : (struct image_size){ 0, 0 };
+    const struct image_size size =
+        dataset->frame_sizes != NULL ? dataset->frame_sizes[sample] : (struct image_size){ 0, 0 };
     return model_sized_clip_tokens(model, dataset->clip_ms[sample], size.width, size.height);
 }
 
@@ -67,8 +67,8 @@ struct batch_shape batch_shape_of_group(const struct model *model, const struct 
     } else {
         double tile = (double)model->tile_vision_tokens;
         shape.vision_tokens = shape.vision_tiles * model->tile_vision_tokens;
-        shape.vision_square_sum = module_image_squares(
-            vision, (double)shape.vision_tokens, (double)shape.vision_tiles * tile * tile);
+        shape.vision_square_sum = module_image_squares(vision, (double)shape.vision_tokens,
+                                                       (double)shape.vision_tiles * tile * tile);
         shape.connector_tokens = shape.vision_tiles * model->tile_language_tokens;
     }
     if (dataset->clip_ms != NULL && model->modules[MODULE_DIFFUSION_DECODER].layer_count > 0)
@@ -163,12 +163,12 @@ struct window {
 
 static void window_move(struct window *w, const struct batch_shape *shape, double sign) {
     const double parts[12] = {
-        (double)shape->samples,          (double)shape->vision_tiles,
-        (double)shape->vision_tokens,    (double)shape->connector_tokens,
-        (double)shape->language_tokens,  (double)shape->useful_language_tokens,
-        (double)shape->video_clips,      (double)shape->video_tokens,
-        shape->vision_square_sum,        shape->language_square_sum,
-        shape->video_square_sum,         shape->cross_square_sum,
+        (double)shape->samples,         (double)shape->vision_tiles,
+        (double)shape->vision_tokens,   (double)shape->connector_tokens,
+        (double)shape->language_tokens, (double)shape->useful_language_tokens,
+        (double)shape->video_clips,     (double)shape->video_tokens,
+        shape->vision_square_sum,       shape->language_square_sum,
+        shape->video_square_sum,        shape->cross_square_sum,
     };
     for (int i = 0; i < 12; i++)
         w->sums[i] += sign * parts[i];
@@ -242,7 +242,6 @@ struct batch_shape batch_shape_piece(const struct batch_shape *shape, bool clips
         shape->vision_tokens * last / tiles - shape->vision_tokens * first / tiles;
     piece.connector_tokens =
         shape->connector_tokens * last / tiles - shape->connector_tokens * first / tiles;
-    piece.vision_square_sum =
-        shape->vision_square_sum * (double)piece.vision_tiles / (double)tiles;
+    piece.vision_square_sum = shape->vision_square_sum * (double)piece.vision_tiles / (double)tiles;
     return piece;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/step/outer_price.h"
+
 static const char *const purpose_names[OUTER_PURPOSE_COUNT] = {
     [OUTER_ACCUMULATION] = "gradient accumulation",
     [OUTER_HOST_COPY] = "host copies",
@@ -96,9 +98,19 @@ static void add_host_copies(const struct step_model *m, const struct batch_shape
         }
 }
 
+/* For each chunk in both passes. */
+static void add_head_gathers(const struct step_model *m, const struct batch_shape *typical,
+                             struct outer_list *list) {
+    struct step_model recorded = *m;
+    recorded.record = list;
+    outer_head_gather_ns(&recorded, 2 * (double)m->scenario->micro_batches_per_rank *
+                                        (double)step_head_chunks(m, typical));
+}
+
 void step_outer_operators(const struct step_model *m, const struct batch_shape *typical,
                           struct arena *arena, struct outer_list *list) {
     step_model_record(m, arena, list);
+    add_head_gathers(m, typical, list);
     add_sends(m, typical, list);
     add_host_copies(m, typical, arena, list);
 }

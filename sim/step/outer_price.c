@@ -42,6 +42,17 @@ int64_t outer_replicas_reduction_ns(const struct step_model *m, struct outer_cal
                                &replicas);
 }
 
+int64_t outer_head_gather_ns(const struct step_model *m, double calls) {
+    const struct scenario *s = m->scenario;
+    const struct module *language = &s->model->modules[MODULE_LANGUAGE];
+    if (!s->backend->step.chunk_gathers || s->layout.zero_stage < 3) return 0;
+    const struct communicator shards = layout_shard_group(&s->layout);
+    const double weights = (double)(language->vocabulary * language->hidden);
+    return outer_collective_ns(m, (struct outer_call){ OUTER_REDUCTION, 0, calls, 1 },
+                               OPERATOR_ALL_GATHER, weights * precision_bytes(language->precision),
+                               &shards);
+}
+
 struct moving {
     double whole_s, moving_s;
 };

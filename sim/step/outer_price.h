@@ -45,6 +45,8 @@ struct outer_lists {
     int64_t forward_ns, backward_ns, reduce_ns, update_ns;
 };
 struct outer_lists outer_block_lists(const struct step_model *m, int64_t layer_index);
+/* ZeRO-3: the weight of a head, which a stack gathers for each chunk (chunk_gathers); else 0. */
+int64_t outer_head_gather_ns(const struct step_model *m, double calls);
 /* ZeRO-1: the updated parameters come back. */
 int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
                         const struct communicator *group);

@@ -19,15 +19,16 @@ int64_t sharded_forward_ns(const struct sharded_pass *pass) {
         before_that = before;
         before = compute;
     }
-    return compute + pass->last.forward_ns;
+    return compute + pass->last.gather_ns + pass->last.forward_ns;
 }
 
 int64_t sharded_backward_ns(const struct sharded_pass *pass) {
-    int64_t compute = pass->last.backward_ns, network = 0, before = 0;
+    int64_t network = pass->last.gather_again_ns, before = 0;
+    int64_t compute = network + pass->last.backward_ns;
     /* The first unit's gather starts at once, beside the head. */
     int64_t gathered = 0;
     if (pass->unit_count > 0 && pass->units[pass->unit_count - 1].gather_again_ns > 0)
-        gathered = network = pass->units[pass->unit_count - 1].gather_again_ns;
+        gathered = network += pass->units[pass->unit_count - 1].gather_again_ns;
     for (int64_t i = pass->unit_count - 1; i >= 0; i--) {
         const struct sharded_unit *unit = &pass->units[i];
         int64_t ready = gathered;

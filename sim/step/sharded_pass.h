@@ -29,7 +29,8 @@ struct sharded_unit {
 struct sharded_pass {
     const struct sharded_unit *units; /* in order of execution */
     int64_t unit_count;
-    /* What is not in units: computed before them (embeddings) and after them (head). */
+    /* What is not in units: computed before them (embeddings) and after them (head). What the last
+     * gathers by itself, in either pass, hides behind nothing. */
     struct sharded_unit first, last;
     int64_t root_gather_ns, root_reduce_ns;
 };

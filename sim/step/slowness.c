@@ -19,7 +19,8 @@ static int64_t hide(int64_t *wait_ns, int64_t grown_ns) {
 int64_t pass_times_slow(struct pass_times *p, double factor, enum launch_hiding hiding) {
     const int64_t forward = p->forward_ns - p->forward_wait_ns,
                   backward = p->backward_ns - p->backward_wait_ns;
-    const int64_t slow_forward = scaled_ns(forward, factor), slow_backward = scaled_ns(backward, factor);
+    const int64_t slow_forward = scaled_ns(forward, factor),
+                  slow_backward = scaled_ns(backward, factor);
     int64_t left = 0;
     if (hiding != LAUNCHES_NEVER_HIDE) {
         const int64_t over = hide(&p->forward_wait_ns, slow_forward - forward);

@@ -111,11 +111,21 @@ enum launch_hiding step_launch_hiding(const struct scenario *scenario) {
                                                 : LAUNCHES_HIDE_IN_BOTH;
 }
 
+int64_t step_head_chunks(const struct step_model *m, const struct batch_shape *shape) {
+    const struct scenario *s = m->scenario;
+    const double share = s->model->modules[MODULE_LANGUAGE].head_share;
+    const int64_t cp = s->layout.cp, chunk = s->backend->block.chunk.tokens;
+    const int64_t tokens = (int64_t)ceil(share * (double)((shape->language_tokens + cp - 1) / cp));
+    return chunk > 0 ? (tokens + chunk - 1) / chunk : 1;
+}
+
 /* Compute lost to the collectives beside it, of which `exposed_ns` have nothing beside them. */
 static double slowed_ns(const struct step_model *m, const struct sharded_pass *pass,
                         double exposed_ns) {
     /* The root is gathered once, in forward. */
-    double gather_ns = (double)pass->root_gather_ns, reduce_ns = (double)pass->root_reduce_ns;
+    double gather_ns =
+        (double)(pass->root_gather_ns + pass->last.gather_ns + pass->last.gather_again_ns);
+    double reduce_ns = (double)pass->root_reduce_ns;
     for (int64_t i = 0; i < pass->unit_count; i++) {
         gather_ns += (double)(pass->units[i].gather_ns + pass->units[i].gather_again_ns);
         reduce_ns += (double)pass->units[i].reduce_ns;
@@ -192,6 +202,10 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
             root->forward_ns += time->forward_ns;
             root->backward_ns += time->backward_ns;
         }
+    }
+    if (m->head_gather_ns > 0) {
+        pass.last.gather_ns = step_head_chunks(m, shape) * m->head_gather_ns;
+        if (pass.last.backward_ns > 0) pass.last.gather_again_ns = pass.last.gather_ns;
     }
     int64_t tail_ns = scaled_ns(m->accumulate_ns[0], m->slow_factor);
     cost->forward_ns = sharded_forward_ns(&pass);

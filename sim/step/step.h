@@ -121,7 +121,8 @@ struct step_model {
     int64_t *unit_layer, unit_count;
     int64_t *unit_gather_ns, *unit_again_ns, *unit_reduce_ns; /* by unit; again: for the backward */
     int64_t root_gather_ns, root_reduce_ns, reduce_copy_ns; /* copies: where reduced once a step */
-    double root_bytes, unit_bytes;                          /* gathered, of a unit the most */
+    int64_t head_gather_ns;        /* of a head that gathers its weight for each chunk; else 0 */
+    double root_bytes, unit_bytes; /* gathered, of a unit the most */
     /* FSDP, while a block runs backward: its whole gradient, as wide as its weights, and that of
      * the block before it in the precision of the reduction, on its way */
     double unit_gradient_bytes;
@@ -147,6 +148,8 @@ void step_model_record(const struct step_model *model, struct arena *arena,
 /* Sharded gradients that are reduced behind the last micro-batch alone. */
 bool step_reduces_once(const struct step_model *model);
 bool step_part_has_backward(const struct step_model *model, int64_t part);
+/* Chunks in which a head takes such a micro-batch. */
+int64_t step_head_chunks(const struct step_model *model, const struct batch_shape *shape);
 /* Of a stage whose memory holds the classes of m->static_memory and what its passes keep: without
  * the gradients that come later, whose blocks of the step before the allocator keeps. */
 void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);

@@ -208,8 +208,8 @@ static void join_parts(struct step_runner *r, int64_t part, int64_t micro_batch)
             int64_t before = r->cell_first[part] + a, after = r->cell_first[part + 1] + b;
             task_graph_add_dependency(r->graph, r->send_forward[before], r->forward_first[after],
                                       0);
-            task_graph_add_dependency(r->graph, r->send_backward[after],
-                                      r->backward_first[before], 0);
+            task_graph_add_dependency(r->graph, r->send_backward[after], r->backward_first[before],
+                                      0);
         }
 }
 

@@ -429,6 +429,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     count_layers(m);
     count_kinds(m);
     price_units(arena, m);
+    m->head_gather_ns = outer_head_gather_ns(m, 1);
     step_fill_static_memory(m);
     price_accumulation(m);
     price_synchronisation(m);

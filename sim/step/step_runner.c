@@ -309,7 +309,8 @@ static void slow_down(struct step_runner *r) {
             struct stage_cost *cost = &r->costs[cell];
             if (!m->sharded) straggle(cost, slow->rank);
             if (before) cost->send_forward_ns = scaled_ns(cost->send_forward_ns, slow->link_factor);
-            if (after) cost->send_backward_ns = scaled_ns(cost->send_backward_ns, slow->link_factor);
+            if (after)
+                cost->send_backward_ns = scaled_ns(cost->send_backward_ns, slow->link_factor);
         }
     }
 }

@@ -53,6 +53,16 @@ static const struct {
       { 4, 5, 0, 0, 0 },
       7 + 2 + 10 + 4,
       5 + 20 + 3 + 9 },
+    /* a chunked head gathers for itself, and the first block after it comes on the same network */
+    { "head gathers",
+      { { 10, 20, 4, 5, 4 } },
+      1,
+      0,
+      0,
+      { 0 },
+      { 3, 4, 6, 0, 6 },
+      4 + 10 + 6 + 3,
+      6 + 4 + 20 + 5 },
     /* ZeRO-2: reductions behind the backwards, the last one sticks out */
     { "gradients only",
       { { 10, 20, 0, 6, 0 }, { 10, 20, 0, 6, 0 } },

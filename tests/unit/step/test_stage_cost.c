@@ -264,6 +264,51 @@ static void test_loss_of_a_stack(void **state) {
     }
 }
 
+/* DeepSpeed's ZeRO-3 gathers the head for each of 17 chunks, forward and backward, beside nothing. */
+static void test_head_gathers(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=llama3-8b",
+                                         "layout.backend=deepspeed",
+                                         "layout.stack=hf-deepspeed-chunked-loss-1.13",
+                                         "layout.zero_stage=3",
+                                         "layout.dp=8",
+                                         "cluster.gpu_count=8",
+                                         NULL };
+    int64_t forward_ns[2], backward_ns[2], gather_ns[2];
+    double data_ns[2];
+    for (int gathers = 0; gathers < 2; gathers++) {
+        struct step_fixture f;
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        fixture_open(&f, setup);
+        struct backend backend = *f.scenario->backend;
+        assert_true(backend.step.chunk_gathers && backend.block.chunk.tokens == 256);
+        backend.step.chunk_gathers = gathers;
+        f.scenario->backend = &backend;
+        fixture_plan(&f, &mt, "1f1b");
+        const struct batch_shape shape =
+            model_batch_shape(f.scenario->model, 1, 0, 4100, 4100.0 * 4100.0);
+        assert_int_equal(step_head_chunks(f.step, &shape), 17);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        struct stage_cost cost;
+        step_layer_times(f.step, &shape, times);
+        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+        forward_ns[gathers] = cost.forward_ns;
+        backward_ns[gathers] = cost.backward_ns;
+        data_ns[gathers] = cost.class_ns[TIME_DATA];
+        gather_ns[gathers] = f.step->head_gather_ns;
+        fixture_close(&f);
+    }
+    assert_int_equal(gather_ns[0], 0);
+    assert_true(gather_ns[1] > 1000 * 1000);
+    const int64_t all_ns = 17 * gather_ns[1];
+    assert_int_equal(forward_ns[1] - forward_ns[0], all_ns);
+    /* The first block's gather no longer hides beside the head's matmuls, which wait. */
+    assert_true(backward_ns[1] - backward_ns[0] >= all_ns);
+    assert_true(data_ns[1] - data_ns[0] >= 2 * (double)all_ns);
+}
+
 /* Waits for the host's launches are a class of their own, whatever of the tokens is padding. */
 static void test_waits_for_launches(void **state) {
     (void)state;
@@ -310,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_classes_sum_to_both_passes),
         cmocka_unit_test(test_gathers_as_cast),
         cmocka_unit_test(test_loss_of_a_stack),
+        cmocka_unit_test(test_head_gathers),
         cmocka_unit_test(test_waits_for_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
