@@ -163,6 +163,12 @@ static bool autocasts(const struct told *told) {
            measured_says_framework(told->notes, "amp");
 }
 
+/* Autocast over them, or nothing in fewer bits at all: either way the same modules run. */
+static bool computes_from_fp32(const struct told *told, const struct measured_run *run) {
+    return autocasts(told) || strcasecmp(run->precision, "fp32") == 0 ||
+           strcasecmp(run->precision, "tf32") == 0;
+}
+
 /* DeepSpeed keeps fp32 copies whatever the weights are. */
 static bool weights_are_bf16(const struct told *told) {
     if (names(told, "deepspeed") || measured_says_framework(told->notes, "deepspeed")) return false;
@@ -205,9 +211,9 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
     return arena_format(arena, "transformers%s%s", strcmp(by, "deepspeed") == 0 ? "-" : " ", by);
 }
 
-/* Each rank has all parameters. */
+/* Each rank has all parameters, as one alone does whatever the notes tell of others. */
 static bool is_whole(const struct told *told, const struct measured_run *run) {
-    const char *by = said_engine(told);
+    const char *by = run->gpu_count == 1 ? NULL : said_engine(told);
     const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
     return stage(run) == 0 || (stage(run) < 0 && !sharded);
 }
@@ -215,7 +221,7 @@ static bool is_whole(const struct told *told, const struct measured_run *run) {
 enum { LAST_YEAR_BEFORE_COMPILE = 2022 };
 /* torch.compile came in March 2023, with PyTorch 2.0. */
 static const char *of_pytorch(const struct told *told, const struct measured_run *run) {
-    const bool autocast = autocasts(told), whole = is_whole(told, run);
+    const bool autocast = computes_from_fp32(told, run), whole = is_whole(told, run);
     if (is_eager(told)) {
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
@@ -339,7 +345,7 @@ static const char *of_named_pytorch(struct arena *arena, const struct stack_list
     const char *own = kind_named ? NULL : repository(arena, list, run->source, divided);
     if (own != NULL) return is_eager(told) ? arena_format(arena, "%s eager", own) : own;
     if (divided && !is_eager(told)) return NULL;
-    if (!divided && is_eager(told) && autocasts(told) && is_whole(told, run))
+    if (!divided && is_eager(told) && computes_from_fp32(told, run) && is_whole(told, run))
         return "pytorch autocast";
     const char *found = of_pytorch(told, run);
     /* "pytorch-ddp" says nothing of the kernels, which notes of autocast tell */

@@ -210,6 +210,13 @@ static void test_refined(void **state) {
         { "nemo-2024", "a page", "megatron_gpt_pretraining.py", "1", "1", "bf16", "nemo-examples" },
         { "nemo-2025", "a page", "a bare GPTConfig", "1", "1", "bf16", "nemo-2025-plain" },
         { "megatron-2021", "Oneflow-Inc/DLPerf", "", "0", "1", "fp16", "megatron-2020" },
+        { "hf-fsdp-2026", "a page", "TRL 1.6", "3", "1", "bf16", "hf-fsdp-2026" },
+        { "hf-fsdp-2026", "a page", "TRL 1.12", "3", "1", "bf16", "hf-fsdp-chunked-loss-2026" },
+        { "hf-fsdp-2026", "a page", "chunked_nll of TRL 1.13", "3", "1", "bf16",
+          "hf-fsdp-chunked-loss-1.13" },
+        { "hf-bf16-2026", "a page", "TRL 1.8", "0", "1", "bf16", "hf-bf16-chunked-loss-2026" },
+        { "hf-bf16-2026", "a page", "cut_cross_entropy: true", "0", "1", "bf16",
+          "hf-bf16-cce-2026" },
     };
     static const struct row small[] = {
         { "nemo-2025", "mlcommons/training_results_v5.1", "NVFP4", "1", "1", "fp4",
@@ -222,6 +229,30 @@ static void test_refined(void **state) {
     check("Qwen3 8B", qwen, sizeof qwen / sizeof qwen[0]);
     check("Llama 3.1 8B", small, sizeof small / sizeof small[0]);
     check("mine", others, sizeof others / sizeof others[0]);
+}
+
+/* Weights in fp32 whatever computes: the modules of autocast, where each rank has them whole. */
+static void test_whole_precisions(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        { "PyTorch 2025 eager", "a page", "", "0", "1", "fp32", "hf-ddp-2025" },
+        { "PyTorch 2026 eager", "a page", "", "0", "1", "fp32", "pytorch-amp-2026" },
+        { "PyTorch 2026 eager", "a page", "", "0", "1", "tf32", "pytorch-amp-2026" },
+        { "PyTorch 2026 eager", "a page", "", "3", "1", "fp32", "pytorch-eager-2026" },
+        { "PyTorch 2025 compiled", "a page", "", "0", "1", "tf32", "nanogpt" },
+        { "PyTorch 2025 eager", "a page", "model of CS336", "0", "1", "fp32", "cs336" },
+        { "PyTorch 2025 compiled", "a page", "model of CS336", "0", "1", "tf32", "cs336-compile" },
+    };
+    check("mine", rows, sizeof rows / sizeof rows[0]);
+    /* One GPU holds all, whatever else the page tells of. */
+    struct measured_context context = shipped_context();
+    const struct measured_scenario m = scenario_of_row(
+        &context, header,
+        "row,a page,mine,12,4096,16384,gelu,32,32000,2048,a100-80g-sxm,1,1,1,8,,fp32,"
+        "PyTorch 2025 eager,1,single GPU; the next table is of FSDP\n");
+    cJSON_Delete(m.document);
+    assert_string_equal(m.stack->name, "hf-ddp-2025");
+    arena_destroy(context.arena);
 }
 
 /* Nothing tells: a name that is not known is somebody's PyTorch where no layer is divided. */
@@ -298,6 +329,7 @@ int main(void) {
         cmocka_unit_test(test_whole_names),
         cmocka_unit_test(test_pytorch_of_a_source),
         cmocka_unit_test(test_refined),
+        cmocka_unit_test(test_whole_precisions),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_passing_words),
         cmocka_unit_test(test_a_ring),
