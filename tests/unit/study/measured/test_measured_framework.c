@@ -240,6 +240,8 @@ static void test_whole_precisions(void **state) {
         { "PyTorch 2026 eager", "a page", "", "0", "1", "tf32", "pytorch-amp-2026" },
         { "PyTorch 2026 eager", "a page", "", "3", "1", "fp32", "pytorch-eager-2026" },
         { "PyTorch 2025 compiled", "a page", "", "0", "1", "tf32", "nanogpt" },
+        { "PyTorch 2026 compiled", "a page", "bf16 autocast; the loss stands outside", "0", "1",
+          "bf16", "nanogpt-eager-loss-2026" },
         { "PyTorch 2025 eager", "a page", "model of CS336", "0", "1", "fp32", "cs336" },
         { "PyTorch 2025 compiled", "a page", "model of CS336", "0", "1", "tf32", "cs336-compile" },
     };
