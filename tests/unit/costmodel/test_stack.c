@@ -341,7 +341,8 @@ static void test_find(void **state) {
         { "torchtitan-eager-chunked-2026", "torchtitan-eager-chunked", true },
         { "torchtitan-2026", "torchtitan-2026", true },
         { "fsdp2", "pytorch-fsdp2", true },
-        { "nanogpt-2025", "nanogpt", true }, /* its loss is compiled with the model */
+        { "nanogpt-2025", "nanogpt-2025", true }, /* its loss is compiled with the model */
+        { "nanogpt-2023", "nanogpt", false },
         { "my-hf-trainer", "hf-deepspeed-2025", false },
         { "hf-compile-2026", "hf-compile", false }, /* of 2025 */
         { "HuggingFace Trainer, FSDP, 2026", "hf-fsdp-2026", true },
