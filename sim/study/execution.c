@@ -115,23 +115,27 @@ static const char *operator_text(const struct execution *e, const struct equal_l
 }
 
 static bool same_work(const struct operator_work *a, const struct operator_work *b) {
-    return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->flop == b->flop &&
+    return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->pass == b->pass &&
+           operator_calls(a) == operator_calls(b) && a->flop == b->flop &&
            a->memory_bytes == b->memory_bytes && a->network_bytes == b->network_bytes;
 }
 
-/* Adds `layers` to those operators of a forward pass that run again so, in the same order. What
- * runs again in another shape than forward (a part of a matmul, for one) stays in `list`. */
+/* Adds `layers` to those operators of a forward pass that run again so; equal ones in the same
+ * order. What runs again in another shape than forward (a part of a matmul, for one), or backward,
+ * stays in `list`. */
 static void count_again(struct operator_list *list, int64_t layers,
                         const struct operator_list *forward, int64_t *again) {
     int64_t at = 0, kept = 0;
     for (int64_t i = 0; i < list->count; i++) {
-        int64_t found = at;
-        while (found < forward->count &&
-               !same_work(&forward->operators[found], &list->operators[i]))
-            found++;
-        if (found < forward->count) {
+        int64_t found = at, passed = 0;
+        while (passed < forward->count &&
+               !same_work(&forward->operators[found], &list->operators[i])) {
+            found = (found + 1) % forward->count;
+            passed++;
+        }
+        if (passed < forward->count) {
             again[found] += layers;
-            at = found + 1;
+            at = (found + 1) % forward->count;
         } else {
             list->operators[kept++] = list->operators[i];
         }
@@ -221,6 +225,7 @@ static void add_prices(const struct execution *e, struct arena *arena,
                                   (enum recompute_kind)how, need, &others[how]);
         count_again(&others[how], layers->recomputing[how], &forward, again);
     }
+    count_again(&backward, layers->count, &forward, again); /* a chunked head's logits, for one */
     for (int64_t i = 0; i < forward.count; i++) {
         const struct operator_work *work = &forward.operators[i];
         add_price(&at, work, operator_pass_name(work->pass), layers->count + again[i], arena,

@@ -418,6 +418,41 @@ static void test_prices_times_calls_are_the_work(void **state) {
     }
 }
 
+static double calls_of(const struct price_record *prices, int64_t count, const char *operator,
+                       const char * pass, int *rows) {
+    double calls = 0;
+    *rows = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (strcmp(prices[i].layer_kind, "head") != 0 ||
+            strcmp(prices[i].operator, operator) != 0 || strcmp(prices[i].pass, pass) != 0)
+            continue;
+        calls += prices[i].calls_per_step;
+        ++*rows;
+    }
+    return calls;
+}
+
+/* What a checkpointed chunk's backward makes again counts with its forward. */
+static void test_what_the_backward_makes_again_counts_with_its_forward(void **state) {
+    (void)state;
+    static const char *const overrides[] = { "layout.tp=1", "layout.zero_stage=3",
+                                             "layout.backend=fsdp",
+                                             "layout.stack=hf-fsdp-chunked-loss-2026", NULL };
+    struct execution *e = execute(overrides, FIDELITY_STAGE, 1);
+    struct arena *arena = arena_create();
+    int64_t count;
+    int once, again, loss_rows;
+    const struct price_record *prices = execution_prices(e, arena, &count);
+    const double gradients = calls_of(prices, count, "logits", "weight gradient", &once);
+    const double forward = calls_of(prices, count, "logits", "forward", &again);
+    const double losses = calls_of(prices, count, "loss", "forward", &loss_rows);
+    const double loss_backward = calls_of(prices, count, "loss", "backward", &once);
+    assert_true(gradients > 1 && forward == 2 * gradients && again <= 2); /* whole chunks, a last */
+    assert_true(losses == 2 * loss_backward && loss_rows == 1);
+    arena_destroy(arena);
+    execution_destroy(e);
+}
+
 static void test_stage_layers_in_words(void **state) {
     (void)state;
     static const char *const overrides[] = { "policy.partition=encoder-first", NULL };
@@ -440,6 +475,7 @@ int main(void) {
         cmocka_unit_test(test_threads_do_not_change_the_digest),
         cmocka_unit_test(test_timeline_holds_the_work_of_the_step),
         cmocka_unit_test(test_prices_times_calls_are_the_work),
+        cmocka_unit_test(test_what_the_backward_makes_again_counts_with_its_forward),
         cmocka_unit_test(test_stage_layers_in_words),
     };
     return cmocka_run_group_tests(tests, begin, fixture_end);
