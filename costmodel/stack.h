@@ -146,7 +146,8 @@ struct stack_chunk {
     /* remade: bytes a weight that its casts move whenever logits are made, and that casts and sum
      * of the product move */
     double cast_bytes, sum_bytes;
-    bool fp32; /* remade: its matmuls run in fp32 */
+    bool fp32;      /* remade: its matmuls run in fp32 */
+    bool autocasts; /* remade: its casts are autocast's, of weights in fp32 alone */
 };
 
 /* How a framework's code runs a block and the loss: kernels that others fuse, and what they keep. */

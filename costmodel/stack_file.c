@@ -47,7 +47,8 @@ static const struct field stack_rows[] = {
       NULL },
     { "told_by", FIELD_NODE, NODE(told_by), 0, 0, "null", "",
       "what their model, source, precision or notes say then: one of these is enough; \"a & b\" is "
-      "both, \"model:a\" of the model alone",
+      "both, \"model:a\" of the model alone, \"release:a 1.8-1.12\" of a product's releases, "
+      "\"release:a 1.13-\" from one on",
       NULL },
     { "year", FIELD_COUNT, AT(year), 2018, 2100, NULL, "", "of its software", NULL },
     { "backend", FIELD_TEXT, AT(backend), 0, 0, NULL, "", "the backend that runs its layouts",
@@ -200,6 +201,8 @@ static const struct field stack_rows[] = {
       "per weight of such a head and chunk: casts and sum of its gradient", NULL },
     { "chunk_fp32", FIELD_BOOL, AT(block.chunk.fp32), 0, 0, "false", "",
       "such a head's matmuls run in fp32", NULL },
+    { "chunk_autocasts", FIELD_BOOL, AT(block.chunk.autocasts), 0, 0, "false", "",
+      "its casts are autocast's: a frozen head in 16 bits has none", NULL },
     { "chunk_gathers", FIELD_BOOL, AT(step.chunk_gathers), 0, 0, "false", "",
       "ZeRO-3 gathers such a head's weight for each chunk, in forward and in backward", NULL },
     { "whole_logits", FIELD_BOOL, AT(block.whole_logits), 0, 0, "false", "",
@@ -413,21 +416,31 @@ static bool refines_or_not(const struct json *json, const struct stack_fields *f
     return true;
 }
 
-static bool remakes_or_not(const struct json *json, enum stack_chunked_head how,
-                           struct error *err) {
-    static const struct {
+/* What is as without the key may be stated, so that a stack can leave its base's chunks. */
+static bool chunks_or_not(const struct json *json, const struct stack *stack, struct error *err) {
+    const struct stack_chunk *chunk = &stack->block.chunk;
+    const struct {
         const char *key;
         enum stack_chunked_head from;
+        bool set;
     } keys[] = {
-        { "chunk_tokens", CHUNKED_HEAD_ADDED },     { "chunk_cast_bytes", CHUNKED_HEAD_REMADE },
-        { "chunk_sum_bytes", CHUNKED_HEAD_REMADE }, { "chunk_fp32", CHUNKED_HEAD_REMADE },
-        { "chunk_gathers", CHUNKED_HEAD_REMADE },
+        { "chunk_tokens", CHUNKED_HEAD_ADDED, chunk->tokens > 0 },
+        { "chunk_cast_bytes", CHUNKED_HEAD_REMADE, chunk->cast_bytes > 0 },
+        { "chunk_sum_bytes", CHUNKED_HEAD_REMADE, chunk->sum_bytes > 0 },
+        { "chunk_fp32", CHUNKED_HEAD_REMADE, chunk->fp32 },
+        { "chunk_autocasts", CHUNKED_HEAD_REMADE, chunk->autocasts },
+        { "chunk_gathers", CHUNKED_HEAD_REMADE, stack->step.chunk_gathers },
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!keys[i].set || stack->block.chunked_head >= keys[i].from) continue;
         const cJSON *node = cJSON_GetObjectItemCaseSensitive(json_root(json), keys[i].key);
-        if (node != NULL && how < keys[i].from)
-            return json_error(json, node, err, "write \"chunked_head\": \"remade\"",
-                              "is of a head whose logits are made in chunks");
+        return keys[i].from == CHUNKED_HEAD_REMADE
+                   ? json_error(json, node, err,
+                                "write \"chunked_head\": \"remade\", or 0 or false",
+                                "is of a head that makes its logits anew")
+                   : json_error(json, node, err,
+                                "write \"chunked_head\": \"added\", \"copied\" or \"remade\", or 0",
+                                "is of a chunked head");
     }
     return true;
 }
@@ -654,8 +667,7 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
            read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.refines, arena, &out->refines, err) &&
            read_texts(json, f.told_by, arena, &out->told_by, err) &&
-           refines_or_not(json, &f, out, err) &&
-           remakes_or_not(json, out->block.chunked_head, err) &&
+           refines_or_not(json, &f, out, err) && chunks_or_not(json, out, err) &&
            read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&

@@ -157,10 +157,23 @@ static int64_t liger_rows(const struct layer_division *d) {
     return rows;
 }
 
+/* Bytes a weight of a sum in fp32: two are read, one is written. */
+enum { FP32_SUM_BYTES = 12 };
+
+/* What computes in fp32 casts nothing to it or from it. */
+static struct stack_chunk fp32_chunk(struct stack_chunk chunk) {
+    chunk.cast_bytes = 0;
+    if (chunk.sum_bytes > 0) chunk.sum_bytes = FP32_SUM_BYTES;
+    chunk.fp32 = false;
+    return chunk;
+}
+
 static void divide_head(struct layer_division *d, const struct tensor_split *split) {
     d->chunk_tokens = d->head_tokens;
     d->chunked_head = split->block.chunked_head;
-    if (d->chunked_head == CHUNKED_HEAD_REMADE) d->chunk = split->block.chunk;
+    if (d->chunked_head == CHUNKED_HEAD_REMADE)
+        d->chunk = precision_is_single(d->module->precision) ? fp32_chunk(split->block.chunk)
+                                                             : split->block.chunk;
     if (d->chunked_head == CHUNKED_HEAD_NO || d->head_tokens == 0) return;
     const int64_t stated = split->block.chunk.tokens, rows = stated > 0 ? stated : liger_rows(d);
     if (rows < d->head_tokens) d->chunk_tokens = rows;
@@ -225,4 +238,11 @@ bool model_logits_are_odd(const struct model *model, const struct tensor_split *
     const struct layer_division last =
         layer_division_weights(model, model->layer_count - 1, split->tp);
     return odd_logits(&last, split);
+}
+
+struct head_rows layer_head_rows(const struct model *model, int64_t layer_index,
+                                 const struct batch_shape *shape,
+                                 const struct tensor_split *split) {
+    const struct layer_division d = layer_division_make(model, layer_index, shape, split);
+    return (struct head_rows){ d.head_tokens, d.chunk_tokens };
 }

@@ -169,7 +169,9 @@ void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision 
     }
 }
 
+/* Frozen weights in fp32 are cast as those of any linear layer. */
 void emit_head_cast(struct emitter *e, int64_t out, int64_t in) {
+    if (e->d->chunk.autocasts && !e->need.weight) return;
     cast_weight(e, PASS_FORWARD, e->activation, e->d->chunk.cast_bytes, out, in);
 }
 

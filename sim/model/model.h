@@ -474,6 +474,13 @@ double layer_saved_bytes(const struct model *model, int64_t layer_index,
                          const struct batch_shape *shape, const struct tensor_split *split,
                          enum recompute_kind kind);
 bool layer_can_recompute(const struct model *model, int64_t layer_index);
+/* Rows of a head's logits on one rank, and those that its matmuls and loss take at a time: all of
+ * them unless it is chunked. */
+struct head_rows {
+    int64_t all, chunk;
+};
+struct head_rows layer_head_rows(const struct model *model, int64_t layer_index,
+                                 const struct batch_shape *shape, const struct tensor_split *split);
 /* The largest transient buffers while the layer runs (logits of the head, gathered sequences), over
  * what layer_saved_bytes() counts. A block that recomputes holds what it dropped once more: the
  * saved bytes without recomputation less those with it. */

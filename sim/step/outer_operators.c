@@ -103,8 +103,9 @@ static void add_head_gathers(const struct step_model *m, const struct batch_shap
                              struct outer_list *list) {
     struct step_model recorded = *m;
     recorded.record = list;
+    if (!outer_gathers_head(m)) return;
     outer_head_gather_ns(&recorded, 2 * (double)m->scenario->micro_batches_per_rank *
-                                        (double)step_head_chunks(m, typical));
+                                        (double)price_table_head_chunks(m->prices, typical));
 }
 
 void step_outer_operators(const struct step_model *m, const struct batch_shape *typical,

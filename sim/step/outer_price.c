@@ -42,12 +42,17 @@ int64_t outer_replicas_reduction_ns(const struct step_model *m, struct outer_cal
                                &replicas);
 }
 
+bool outer_gathers_head(const struct step_model *m) {
+    return m->scenario->backend->step.chunk_gathers && m->scenario->layout.zero_stage == 3 &&
+           m->kind_layers[LAYER_HEAD] > 0;
+}
+
 int64_t outer_head_gather_ns(const struct step_model *m, double calls) {
+    if (!outer_gathers_head(m)) return 0;
     const struct scenario *s = m->scenario;
     const struct module *language = &s->model->modules[MODULE_LANGUAGE];
-    if (!s->backend->step.chunk_gathers || s->layout.zero_stage < 3) return 0;
     const struct communicator shards = layout_shard_group(&s->layout);
-    const double weights = (double)(language->vocabulary * language->hidden);
+    const double weights = (double)price_table_parameters(m->prices, LAYER_HEAD)->own;
     return outer_collective_ns(m, (struct outer_call){ OUTER_REDUCTION, 0, calls, 1 },
                                OPERATOR_ALL_GATHER, weights * precision_bytes(language->precision),
                                &shards);

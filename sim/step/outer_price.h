@@ -45,7 +45,9 @@ struct outer_lists {
     int64_t forward_ns, backward_ns, reduce_ns, update_ns;
 };
 struct outer_lists outer_block_lists(const struct step_model *m, int64_t layer_index);
-/* ZeRO-3: the weight of a head, which a stack gathers for each chunk (chunk_gathers); else 0. */
+/* ZeRO-3 of a stack that gathers the head's weight for each of its chunks (chunk_gathers). */
+bool outer_gathers_head(const struct step_model *m);
+/* One such gather; 0 where there is none. */
 int64_t outer_head_gather_ns(const struct step_model *m, double calls);
 /* ZeRO-1: the updated parameters come back. */
 int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,

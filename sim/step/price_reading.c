@@ -138,11 +138,19 @@ static double stated_logits(const struct price_table *table, enum layer_kind kin
     const struct module *language = &table->scenario->model->modules[MODULE_LANGUAGE];
     double vocabulary = (double)language->vocabulary;
     if (!table->split.block.whole_logits) vocabulary /= (double)table->split.tp;
-    const double tokens =
-        language->head_share * (double)shape->language_tokens / (double)table->split.cp;
-    const int64_t chunk = backend->block.chunk.tokens;
-    if (chunk > 0 && tokens > (double)chunk) *held *= (double)chunk / tokens;
-    return tokens * vocabulary;
+    if (backend->block.chunked_head == CHUNKED_HEAD_REMADE || backend->block.chunk.tokens > 0) {
+        const struct head_rows rows = layer_head_rows(
+            table->scenario->model, table->layer_of_kind[kind], shape, &table->split);
+        if (rows.all > rows.chunk) *held *= (double)rows.chunk / (double)rows.all;
+    }
+    return language->head_share * (double)shape->language_tokens / (double)table->split.cp *
+           vocabulary;
+}
+
+int64_t price_table_head_chunks(const struct price_table *table, const struct batch_shape *shape) {
+    const struct head_rows rows = layer_head_rows(
+        table->scenario->model, table->layer_of_kind[LAYER_HEAD], shape, &table->split);
+    return rows.chunk > 0 ? (rows.all + rows.chunk - 1) / rows.chunk : 0;
 }
 
 /* Scores of unfused attention follow the squares of lengths, all else the token count. */
@@ -187,6 +195,9 @@ static double forward_flop(const struct price_table *table, enum layer_kind kind
 static double recompute_flop(const struct price_table *table, enum layer_kind kind,
                              const struct batch_shape *shape, const struct kind_prices *prices,
                              enum recompute_kind how) {
+    const struct gradient_need need = table->need[kind];
+    if (kind == LAYER_HEAD && table->split.block.chunked_head == CHUNKED_HEAD_REMADE)
+        return need.input || need.weight ? forward_flop(table, kind, shape, prices) : 0;
     if (prices->again[how].count > 0)
         return prices->again_flop_fraction[how] * prices->flop_fixed +
                (how == RECOMPUTE_FULL ? attention_flop(table, kind, shape) : 0);

@@ -231,8 +231,8 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                            group_text(arena, &heads), group_text(arena, &ring));
     if (split.block.chunked_head != CHUNKED_HEAD_NO)
         key = arena_format(arena, "%s %ld %d %.17g %.17g", key, (long)split.block.chunk.tokens,
-                           split.block.chunk.fp32, split.block.chunk.cast_bytes,
-                           split.block.chunk.sum_bytes);
+                           split.block.chunk.fp32 + 2 * split.block.chunk.autocasts,
+                           split.block.chunk.cast_bytes, split.block.chunk.sum_bytes);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
         key = arena_format(arena, "%s %d%d %ld %u %u %u", key, model->modules[role].frozen,
                            (int)model->modules[role].precision,

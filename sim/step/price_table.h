@@ -56,6 +56,8 @@ struct price_table *price_table_create(struct arena *arena, const struct scenari
  * rules name single blocks nothing is borrowed. */
 struct price_table *price_table_borrow(struct arena *arena, const struct scenario *scenario,
                                        const struct price_table *base);
+/* Chunks in which the head takes such a micro-batch; the model has a head. */
+int64_t price_table_head_chunks(const struct price_table *table, const struct batch_shape *shape);
 /* From now on prices are kept without their operators: price_table_operators() is not for such a
  * table, which takes a fifth of the memory. */
 void price_table_keep_sums(struct price_table *table);

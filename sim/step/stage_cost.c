@@ -111,14 +111,6 @@ enum launch_hiding step_launch_hiding(const struct scenario *scenario) {
                                                 : LAUNCHES_HIDE_IN_BOTH;
 }
 
-int64_t step_head_chunks(const struct step_model *m, const struct batch_shape *shape) {
-    const struct scenario *s = m->scenario;
-    const double share = s->model->modules[MODULE_LANGUAGE].head_share;
-    const int64_t cp = s->layout.cp, chunk = s->backend->block.chunk.tokens;
-    const int64_t tokens = (int64_t)ceil(share * (double)((shape->language_tokens + cp - 1) / cp));
-    return chunk > 0 ? (tokens + chunk - 1) / chunk : 1;
-}
-
 /* Compute lost to the collectives beside it, of which `exposed_ns` have nothing beside them. */
 static double slowed_ns(const struct step_model *m, const struct sharded_pass *pass,
                         double exposed_ns) {
@@ -204,7 +196,7 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
         }
     }
     if (m->head_gather_ns > 0) {
-        pass.last.gather_ns = step_head_chunks(m, shape) * m->head_gather_ns;
+        pass.last.gather_ns = price_table_head_chunks(m->prices, shape) * m->head_gather_ns;
         if (pass.last.backward_ns > 0) pass.last.gather_again_ns = pass.last.gather_ns;
     }
     int64_t tail_ns = scaled_ns(m->accumulate_ns[0], m->slow_factor);

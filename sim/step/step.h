@@ -148,8 +148,6 @@ void step_model_record(const struct step_model *model, struct arena *arena,
 /* Sharded gradients that are reduced behind the last micro-batch alone. */
 bool step_reduces_once(const struct step_model *model);
 bool step_part_has_backward(const struct step_model *model, int64_t part);
-/* Chunks in which a head takes such a micro-batch. */
-int64_t step_head_chunks(const struct step_model *model, const struct batch_shape *shape);
 /* Of a stage whose memory holds the classes of m->static_memory and what its passes keep: without
  * the gradients that come later, whose blocks of the step before the allocator keeps. */
 void step_pass_memory(const struct step_model *m, int64_t stage, struct stage_memory *memory);

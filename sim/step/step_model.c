@@ -338,7 +338,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     m->unit_gather_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_again_ns = arena_array(arena, int64_t, model->layer_count);
     m->unit_reduce_ns = arena_array(arena, int64_t, model->layer_count);
-    double root_gradients = 0, unit_gradients = 0, last_gradients = 0;
+    double root_gradients = 0, unit_gradients = 0, last_gradients = 0, root_gathered = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)held_parameters(m, i);
         const double bytes = weight_bytes(m, i) * parameters;
@@ -348,6 +348,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
         enum layer_kind kind = model->layers[i].kind;
         if (!layer_kind_is_block(kind)) {
             m->root_bytes += bytes;
+            if (kind != LAYER_HEAD || !outer_gathers_head(m)) root_gathered += bytes;
             root_gradients += gradients;
             continue;
         }
@@ -374,7 +375,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     }
     if (gathers)
         m->root_gather_ns =
-            outer_collective_ns(m, once, OPERATOR_ALL_GATHER, m->root_bytes, &shards);
+            outer_collective_ns(m, once, OPERATOR_ALL_GATHER, root_gathered, &shards);
     m->gather_moving = outer_gather_moving(m, m->unit_bytes);
     m->reduce_moving = outer_reduce_moving(m, unit_gradients);
     /* combined, not block by block */

@@ -261,11 +261,11 @@ static void test_mistakes(void **state) {
           "must not be blank" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"chunk_tokens\":256,\"sources\":{\"chunk_tokens\":\"x\"}}",
-          "/chunk_tokens: is of a head whose logits are made in chunks" },
+          "/chunk_tokens: is of a chunked head" },
         { "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"fsdp\","
           "\"chunked_head\":\"copied\",\"chunk_fp32\":true,"
           "\"sources\":{\"chunked_head\":\"x\",\"chunk_fp32\":\"x\"}}",
-          "/chunk_fp32: is of a head whose logits are made in chunks" },
+          "/chunk_fp32: is of a head that makes its logits anew" },
     };
     struct arena *arena = arena_create();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -274,6 +274,23 @@ static void test_mistakes(void **state) {
             strstr(err.text, cases[i].want) == NULL)
             fail_msg("case %zu: \"%s\"", i, err.text);
     }
+    arena_destroy(arena);
+}
+
+/* As a stack states what shall be as without its base. */
+static void test_states_no_chunks(void **state) {
+    (void)state;
+    static const char text[] = "{\"name\":\"t\",\"description\":\"d\",\"year\":2026,"
+                               "\"backend\":\"fsdp\",\"chunked_head\":\"no\",\"chunk_fp32\":false,"
+                               "\"chunk_tokens\":0,\"chunk_sum_bytes\":0,"
+                               "\"sources\":{\"chunked_head\":\"x\",\"chunk_tokens\":\"x\","
+                               "\"chunk_sum_bytes\":\"x\",\"chunk_fp32\":\"x\"}}";
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    const struct stack *stack = fixture_stack(arena, text, &err);
+    if (stack == NULL) fail_msg("%s", err.text);
+    assert_int_equal(stack->block.chunked_head, CHUNKED_HEAD_NO);
+    assert_int_equal(stack->block.chunk.tokens, 0);
     arena_destroy(arena);
 }
 
@@ -462,17 +479,12 @@ static void test_causes_are_of_prices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_eager_kernels_keep),
-        cmocka_unit_test(test_kernel_traffic),
-        cmocka_unit_test(test_traffic_in_fp32),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_broken_file),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_find_by_layout),
-        cmocka_unit_test(test_causes_are_of_prices),
+        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_eager_kernels_keep),
+        cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_traffic_in_fp32),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_mistakes),       cmocka_unit_test(test_states_no_chunks),
+        cmocka_unit_test(test_find),           cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_causes_are_of_prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -473,8 +473,7 @@ static void test_remade_head(void **state) {
         assert_true(cast == 2 * 4 * 6 * weights && sum == 4 * 12 * weights);
         assert_true(loss == (26 + 26 + 14) * 1000.0 * 128256);
     }
-    /* Beside the weight: a chunk's gradient in 2 bytes, or in 4 beside an fp32 copy; of a frozen
-     * head only the copy, and no gradient to sum. */
+    /* Beside the weight: a chunk's gradient in 2 bytes, or in 4 beside an fp32 copy. */
     const int64_t head = fixture_layer(m, LAYER_HEAD);
     split.block.chunk.fp32 = false;
     const double bf16 = layer_workspace_bytes(m, head, &shape, &split);
@@ -487,6 +486,51 @@ static void test_remade_head(void **state) {
     sequence_of(&plain, text, sizeof text);
     assert_string_equal(text, "loss b, logits i, logits w, logits i, logits w, final norm b");
     operator_list_free(&plain);
+    arena_destroy(arena);
+}
+
+static void remade_sequence(const struct model *m, const struct tensor_split *split,
+                            struct gradient_need need, char *text, size_t size) {
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 256, 256.0 * 256);
+    struct operator_list list =
+        operators_of(m, LAYER_HEAD, &shape, *split, PASS_SET_BACKWARD, need);
+    sequence_of(&list, text, size);
+    operator_list_free(&list);
+}
+
+/* A frozen head sums no gradient, and autocast leaves what is in 16 bits; fp32 casts nothing. */
+static void test_remade_casts(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model *m = (struct model *)fixture_model(arena, "llama3-8b");
+    struct batch_shape shape = model_batch_shape(m, 1, 0, 1000, 1000.0 * 1000);
+    struct tensor_split split = split_of(1, false);
+    split.block.chunked_head = CHUNKED_HEAD_REMADE;
+    split.block.chunk = (struct stack_chunk){ .cast_bytes = 6, .sum_bytes = 18, .autocasts = true };
+    static const struct gradient_need input = { .input = true };
+    char text[1024];
+    remade_sequence(m, &split, both, text, sizeof text);
+    assert_non_null(
+        strstr(text, "weight cast f, logits f, logits i, logits w, weight gradient sum w"));
+    remade_sequence(m, &split, input, text, sizeof text);
+    assert_non_null(strstr(text, "logits f, logits i"));
+    assert_null(strstr(text, "weight"));
+    split.block.chunk.autocasts = false;
+    remade_sequence(m, &split, input, text, sizeof text);
+    assert_non_null(strstr(text, "weight cast f, logits f, logits i"));
+    /* By Liger's rule where the stack states no tokens. */
+    const int64_t head = fixture_layer(m, LAYER_HEAD);
+    const struct head_rows rows = layer_head_rows(m, head, &shape, &split);
+    assert_int_equal(rows.all, 1000);
+    assert_int_equal(rows.chunk, 32);
+    split.block.chunk.fp32 = true;
+    m->modules[MODULE_LANGUAGE].precision = PRECISION_FP32;
+    remade_sequence(m, &split, both, text, sizeof text);
+    assert_null(strstr(text, "weight cast"));
+    assert_non_null(strstr(text, "weight gradient sum"));
+    const double single = layer_workspace_bytes(m, head, &shape, &split);
+    split.block.chunk.fp32 = false;
+    assert_true(layer_workspace_bytes(m, head, &shape, &split) == single);
     arena_destroy(arena);
 }
 
@@ -815,6 +859,7 @@ int main(void) {
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_chunked_head),
         cmocka_unit_test(test_remade_head),
+        cmocka_unit_test(test_remade_casts),
         cmocka_unit_test(test_parallel_residual),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_unfused_encoder),

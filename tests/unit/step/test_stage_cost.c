@@ -229,19 +229,17 @@ static void test_gathers_as_cast(void **state) {
     assert_true(forward_ns[1] < forward_ns[0]);
 }
 
-/* A fused loss keeps no softmax: of a logit there is what the stack says, no more; of a chunked one
- * of the logits of 256 tokens alone. */
+/* A fused loss keeps no softmax: of a logit there is what the stack says, no more. */
 static void test_loss_of_a_stack(void **state) {
     (void)state;
-    static const double held[] = { NAN, 0.5, 2, 12, 17 };
-    enum { CASES = sizeof held / sizeof held[0], CHUNKED = CASES - 1 };
+    static const double held[] = { NAN, 0.5, 2, 12 };
+    enum { CASES = sizeof held / sizeof held[0] };
     double bytes[CASES];
     for (size_t i = 0; i < CASES; i++) {
         struct step_fixture f;
         fixture_open(&f, fully_sharded);
         struct backend backend = *f.scenario->backend;
         backend.step.logit_bytes = held[i];
-        if (i == CHUNKED) backend.block.chunk.tokens = 256;
         f.scenario->backend = &backend;
         struct random_mt mt;
         random_mt_seed(&mt, 1);
@@ -258,10 +256,44 @@ static void test_loss_of_a_stack(void **state) {
         assert_true(cost.loss_bytes > 0 && cost.loss_workspace_bytes >= 0);
         fixture_close(&f);
     }
-    for (size_t i = 1; i < CASES; i++) {
-        const double share = i == CHUNKED ? 256.0 / 4096 : 1;
-        assert_true(fabs(bytes[0] - bytes[i] - (10 - share * held[i]) * 4096 * 92544) < 1);
+    for (size_t i = 1; i < CASES; i++)
+        assert_true(fabs(bytes[0] - bytes[i] - (10 - held[i]) * 4096 * 92544) < 1);
+}
+
+/* Of a chunked head it is of the logits of 256 tokens alone, which the backward makes again. */
+static void test_loss_of_a_chunk(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model=llama3-8b",
+                                         "layout.backend=fsdp",
+                                         "layout.stack=hf-fsdp-chunked-loss-1.13",
+                                         "layout.zero_stage=3",
+                                         "layout.dp=8",
+                                         "cluster.gpu_count=8",
+                                         NULL };
+    double bytes[2], again_flop = 0, training_flop = 0;
+    for (int i = 0; i < 2; i++) {
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        struct backend backend = *f.scenario->backend;
+        backend.step.logit_bytes = i == 0 ? 17 : 12;
+        f.scenario->backend = &backend;
+        struct random_mt mt;
+        random_mt_seed(&mt, 1);
+        fixture_plan(&f, &mt, "1f1b");
+        const struct batch_shape shape =
+            model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
+        price_table_prepare(f.prices, &shape, 1);
+        struct layer_time times[LAYER_KIND_COUNT];
+        struct stage_cost cost;
+        step_layer_times(f.step, &shape, times);
+        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+        bytes[i] = cost.loss_bytes + cost.loss_workspace_bytes;
+        again_flop = times[LAYER_HEAD].recompute_flop[RECOMPUTE_NONE];
+        training_flop = times[LAYER_HEAD].training_flop;
+        fixture_close(&f);
     }
+    assert_true(fabs(bytes[0] - bytes[1] - 5.0 * 256 * 128256) < 1);
+    assert_true(again_flop > 0 && fabs(3 * again_flop / training_flop - 1) < 1e-9);
 }
 
 /* DeepSpeed's ZeRO-3 gathers the head for each of 17 chunks, forward and backward, beside nothing. */
@@ -274,7 +306,7 @@ static void test_head_gathers(void **state) {
                                          "layout.dp=8",
                                          "cluster.gpu_count=8",
                                          NULL };
-    int64_t forward_ns[2], backward_ns[2], gather_ns[2];
+    int64_t forward_ns[2], backward_ns[2], gather_ns[2], root_ns[2];
     double data_ns[2];
     for (int gathers = 0; gathers < 2; gathers++) {
         struct step_fixture f;
@@ -288,7 +320,7 @@ static void test_head_gathers(void **state) {
         fixture_plan(&f, &mt, "1f1b");
         const struct batch_shape shape =
             model_batch_shape(f.scenario->model, 1, 0, 4100, 4100.0 * 4100.0);
-        assert_int_equal(step_head_chunks(f.step, &shape), 17);
+        assert_int_equal(price_table_head_chunks(f.prices, &shape), 17);
         price_table_prepare(f.prices, &shape, 1);
         struct layer_time times[LAYER_KIND_COUNT];
         struct stage_cost cost;
@@ -298,15 +330,65 @@ static void test_head_gathers(void **state) {
         backward_ns[gathers] = cost.backward_ns;
         data_ns[gathers] = cost.class_ns[TIME_DATA];
         gather_ns[gathers] = f.step->head_gather_ns;
+        root_ns[gathers] = f.step->root_gather_ns;
         fixture_close(&f);
     }
     assert_int_equal(gather_ns[0], 0);
     assert_true(gather_ns[1] > 1000 * 1000);
     const int64_t all_ns = 17 * gather_ns[1];
-    assert_int_equal(forward_ns[1] - forward_ns[0], all_ns);
+    const int64_t spared_ns = root_ns[0] - root_ns[1]; /* by no gather of the head before all */
+    assert_true(spared_ns > 0);
+    assert_int_equal(forward_ns[1] - forward_ns[0], all_ns - spared_ns);
     /* The first block's gather no longer hides beside the head's matmuls, which wait. */
     assert_true(backward_ns[1] - backward_ns[0] >= all_ns);
-    assert_true(data_ns[1] - data_ns[0] >= 2 * (double)all_ns);
+    assert_true(data_ns[1] - data_ns[0] >= 2 * (double)all_ns - (double)spared_ns);
+}
+
+static int64_t head_gather_ns(const char *const *setup, int64_t *root_ns) {
+    struct step_fixture f;
+    struct random_mt mt;
+    random_mt_seed(&mt, 1);
+    fixture_open(&f, setup);
+    fixture_plan(&f, &mt, "1f1b");
+    const int64_t ns = f.step->head_gather_ns;
+    *root_ns = f.step->root_gather_ns;
+    fixture_close(&f);
+    return ns;
+}
+
+/* A rank gathers its part of the head, beside what is gathered once, and a model without a head
+ * nothing. */
+static void test_head_gathers_of_a_part(void **state) {
+    (void)state;
+#define CHUNKED "layout.backend=deepspeed", "layout.stack=hf-deepspeed-chunked-loss-1.13"
+    static const char *const whole[] = { "model=llama3-8b",     CHUNKED,
+                                         "layout.zero_stage=3", "layout.dp=4",
+                                         "cluster.gpu_count=4", NULL },
+                             *const halves[] = { "model=llama3-8b",
+                                                 CHUNKED,
+                                                 "layout.zero_stage=3",
+                                                 "layout.tp=2",
+                                                 "layout.dp=4",
+                                                 "cluster.gpu_count=8",
+                                                 NULL },
+                             *const plain[] = { "model=llama3-8b",
+                                                "layout.backend=deepspeed",
+                                                "layout.stack=hf-deepspeed-2026",
+                                                "layout.zero_stage=3",
+                                                "layout.dp=4",
+                                                "cluster.gpu_count=4",
+                                                NULL },
+                             *const video[] = { "model=t2v-s",         CHUNKED,
+                                                "layout.zero_stage=3", "layout.dp=8",
+                                                "cluster.gpu_count=8", NULL };
+    int64_t root_ns[4];
+    const int64_t ns = head_gather_ns(whole, &root_ns[0]);
+    const double share = (double)head_gather_ns(halves, &root_ns[1]) / (double)ns;
+    assert_true(share > 0.48 && share < 0.55);
+    assert_int_equal(head_gather_ns(plain, &root_ns[2]), 0);
+    assert_true((double)root_ns[0] / (double)root_ns[2] < 0.55);
+    assert_int_equal(head_gather_ns(video, &root_ns[3]), 0);
+#undef CHUNKED
 }
 
 /* Waits for the host's launches are a class of their own, whatever of the tokens is padding. */
@@ -355,7 +437,9 @@ int main(void) {
         cmocka_unit_test(test_classes_sum_to_both_passes),
         cmocka_unit_test(test_gathers_as_cast),
         cmocka_unit_test(test_loss_of_a_stack),
+        cmocka_unit_test(test_loss_of_a_chunk),
         cmocka_unit_test(test_head_gathers),
+        cmocka_unit_test(test_head_gathers_of_a_part),
         cmocka_unit_test(test_waits_for_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
