@@ -211,11 +211,17 @@ static const char *of_transformers(struct arena *arena, const struct told *told,
     return arena_format(arena, "transformers%s%s", strcmp(by, "deepspeed") == 0 ? "-" : " ", by);
 }
 
-/* Each rank has all parameters, as one alone does whatever the notes tell of others. */
+/* One GPU shards nothing, whatever the notes tell of others. */
+static bool shards(const struct told *told, const struct measured_run *run, const char *engine) {
+    const char *by = said_engine(told);
+    if (run->gpu_count == 1) return false;
+    return stage(run) == 3 || (stage(run) < 0 && by != NULL && strcmp(by, engine) == 0);
+}
+
+/* Each rank has all parameters. */
 static bool is_whole(const struct told *told, const struct measured_run *run) {
-    const char *by = run->gpu_count == 1 ? NULL : said_engine(told);
-    const bool sharded = by != NULL && strcmp(by, "ddp") != 0;
-    return stage(run) == 0 || (stage(run) < 0 && !sharded);
+    const bool parts = shards(told, run, "fsdp") || shards(told, run, "deepspeed");
+    return run->gpu_count == 1 || (stage(run) <= 0 && !parts);
 }
 
 enum { LAST_YEAR_BEFORE_COMPILE = 2022 };
@@ -226,9 +232,7 @@ static const char *of_pytorch(const struct told *told, const struct measured_run
         if (weights_are_bf16(told)) return "pytorch eager bf16";
         return autocast && whole ? "pytorch autocast" : "pytorch eager";
     }
-    const char *by = said_engine(told);
-    const bool sharded =
-        stage(run) == 3 || (stage(run) < 0 && by != NULL && strcmp(by, "fsdp") == 0);
+    const bool sharded = shards(told, run, "fsdp");
     if (!is_compiled(told) && measured_of_year(run, LAST_YEAR_BEFORE_COMPILE))
         return sharded ? "hf fsdp" : whole ? "pytorch autocast" : "pytorch eager";
     if (is_compiled(told) && weights_are_bf16(told) && whole) return "transformers bf16 compile";

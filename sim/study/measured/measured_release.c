@@ -4,6 +4,7 @@
  * projects' release pages; a release late in a year counts for it.
  */
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -42,7 +43,7 @@ static const struct product {
       NULL,
       { { 0, 5, 2021 }, { 0, 7, 2022 }, { 0, 12, 2023 }, { 0, 16, 2024 }, { 0, 18, 2025 } } },
     { "accelerate", NULL, { { 0, 15, 2022 }, { 0, 25, 2023 }, { 1, 2, 2024 }, { 1, 12, 2025 } } },
-    { "trl", NULL, { { 0, 7, 2023 }, { 0, 13, 2024 }, { 0, 26, 2025 } } },
+    { "trl", NULL, { { 0, 7, 2023 }, { 0, 13, 2024 }, { 0, 26, 2025 }, { 1, 99, 2026 } } },
     { "axolotl", NULL, { { 0, 6, 2024 }, { 0, 13, 2025 } } },
     { "lightning", NULL, { { 1, 8, 2022 }, { 2, 1, 2023 }, { 2, 5, 2024 }, { 2, 6, 2025 } } },
     { "torchtitan", NULL, { { 0, 0, 2024 }, { 0, 1, 2025 } } },
@@ -60,27 +61,61 @@ static int64_t year_of(const struct product *product, long major, long minor) {
     return 0;
 }
 
-/* Of "4.36.2" behind the name at `at`; 0: no version there. */
-static int64_t year_behind(const struct product *product, const char *at) {
+struct version {
+    long major, minor;
+};
+
+/* "4.36.2" behind the name that ends at `at`. */
+static bool version_behind(const char *at, struct version *out) {
     at += strspn(at, " -_=");
     if (tolower((unsigned char)*at) == 'v') at++;
     char *end;
-    if (!isdigit((unsigned char)*at)) return 0;
-    const long major = strtol(at, &end, 10);
-    if (*end != '.' || !isdigit((unsigned char)end[1]) || end - at > 2) return 0;
+    if (!isdigit((unsigned char)*at)) return false;
+    out->major = strtol(at, &end, 10);
+    if (*end != '.' || !isdigit((unsigned char)end[1]) || end - at > 2) return false;
     const char *behind = end + 1 + strspn(end + 1, "0123456789");
-    if (isalpha((unsigned char)*behind) && strncasecmp(behind, "rc", 2) != 0) return 0; /* "2.7B" */
-    return year_of(product, major, strtol(end + 1, NULL, 10));
+    if (isalpha((unsigned char)*behind) && strncasecmp(behind, "rc", 2) != 0)
+        return false; /* 2.7B */
+    out->minor = strtol(end + 1, NULL, 10);
+    return true;
+}
+
+/* The first version at or after *at; *at is then behind its name. */
+static bool next_version(const char *text, const char *name, const char **at, struct version *out) {
+    const size_t length = strlen(name);
+    for (const char *found = strcasestr(*at, name); found != NULL;
+         found = strcasestr(found + 1, name)) {
+        const bool whole = found == text || !isalnum((unsigned char)found[-1]);
+        *at = found + length;
+        if (whole && version_behind(*at, out)) return true;
+    }
+    return false;
 }
 
 static int64_t year_of_name(const struct product *product, const char *name, const char *text) {
-    const size_t length = strlen(name);
-    for (const char *at = strcasestr(text, name); at != NULL; at = strcasestr(at + 1, name)) {
-        const bool whole = at == text || !isalnum((unsigned char)at[-1]);
-        const int64_t year = whole ? year_behind(product, at + length) : 0;
+    struct version version;
+    for (const char *at = text; next_version(text, name, &at, &version);) {
+        const int64_t year = year_of(product, version.major, version.minor);
         if (year > 0) return year;
     }
     return 0;
+}
+
+static bool is_before(struct version left, struct version right) {
+    return left.major < right.major || (left.major == right.major && left.minor < right.minor);
+}
+
+bool measured_release_says(struct arena *arena, const char *text, const char *releases) {
+    const char *blank = strrchr(releases, ' ');
+    if (blank == NULL) return false;
+    const char *name = arena_format(arena, "%.*s", (int)(blank - releases), releases);
+    const char *to = strchr(blank, '-');
+    struct version first, last = { LONG_MAX, 0 }, said;
+    if (to == NULL || !version_behind(blank, &first)) return false;
+    if (to[1] != '\0' && !version_behind(to + 1, &last)) return false;
+    const char *at = text;
+    return next_version(text, name, &at, &said) && !is_before(said, first) &&
+           !is_before(last, said);
 }
 
 static int64_t year_of_product(const struct product *product, const char *text) {

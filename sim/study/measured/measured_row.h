@@ -105,6 +105,8 @@ bool measured_is_eager(const struct measured_run *run);
 /* measured_release.c. The year of the first release of a framework that the text names
  * ("transformers 4.36", "torch 2.1.2"); 0: none. */
 int64_t measured_release_year(const char *text);
+/* Whether the first release of a product in the text is one of "trl 1.8-1.12", or of "trl 1.13-". */
+bool measured_release_says(struct arena *arena, const char *text, const char *releases);
 /* Of the first release in the text of what a stack of that name runs on. */
 int64_t measured_release_year_under(const char *stack, const char *text);
 /* The year that the stack's name says or its release is of, else that of its source's arXiv number,

@@ -247,9 +247,10 @@ static const char *meant_by(struct arena *arena, const struct stack_list *list, 
 
 /* ---- the choice ---- */
 
-/* "model:qwen3" of the model alone, "a & b" of both: what its file says the row must tell. */
+/* "model:qwen3" of the model alone, "release:trl 1.13-" of its releases from that on, "a & b" of
+ * both: what its file says the row must tell. */
 static bool tells(const struct measured_row *row, const char *words) {
-    static const char model[] = "model:", both[] = " & ";
+    static const char model[] = "model:", release[] = "release:", both[] = " & ";
     const struct measured_run *r = &row->run;
     const char *rest = strstr(words, both);
     if (rest != NULL) {
@@ -258,6 +259,11 @@ static bool tells(const struct measured_row *row, const char *words) {
     }
     if (strncmp(words, model, strlen(model)) == 0)
         return measured_text_says(r->model, words + strlen(model));
+    if (strncmp(words, release, strlen(release)) == 0) {
+        const char *releases = words + strlen(release);
+        return measured_release_says(row->context->arena, r->stack, releases) ||
+               measured_release_says(row->context->arena, r->notes, releases);
+    }
     return measured_text_says(r->model, words) || measured_text_says(r->source, words) ||
            measured_text_says(r->stack, words) || measured_text_says(r->precision, words) ||
            measured_text_says(r->notes, words);

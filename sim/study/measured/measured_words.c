@@ -398,7 +398,7 @@ static bool begins_with(const char *text, const char *const *signs) {
  * recomputation" nor "liger 0.5". */
 static bool switched_off(const char *after) {
     static const char *const signs[] = {
-        "false",       "off",          "disabled",     "not used",      "not installed",
+        "false",       "off",          "is off",       "disabled",      "not used", "not installed",
         "is not used", "are not used", "was not used", "were not used", NULL
     };
     static const char *const values[] = { "none", "no", "0", NULL };

@@ -214,6 +214,12 @@ static void test_refined(void **state) {
         { "hf-fsdp-2026", "a page", "TRL 1.12", "3", "1", "bf16", "hf-fsdp-chunked-loss-2026" },
         { "hf-fsdp-2026", "a page", "chunked_nll of TRL 1.13", "3", "1", "bf16",
           "hf-fsdp-chunked-loss-1.13" },
+        { "hf-fsdp-2026", "a page", "trl==1.20.0", "3", "1", "bf16", "hf-fsdp-chunked-loss-1.13" },
+        { "hf-fsdp-2026", "a page", "TRL v1.7", "3", "1", "bf16", "hf-fsdp-chunked-loss-1.13" },
+        { "hf-fsdp-2026", "a page", "chunked_nll is off", "3", "1", "bf16", "hf-fsdp-2026" },
+        { "TRL 1.13 by DDP", "a page", "", "0", "1", "bf16", "hf-trainer-chunked-loss-2026" },
+        { "nanogpt", "a page", "torch 2.5.1", "0", "1", "bf16", "nanogpt-2025" },
+        { "nanogpt", "a page", "torch 2.4", "0", "1", "bf16", "nanogpt" },
         { "hf-bf16-2026", "a page", "TRL 1.8", "0", "1", "bf16", "hf-bf16-chunked-loss-2026" },
         { "hf-bf16-2026", "a page", "cut_cross_entropy: true", "0", "1", "bf16",
           "hf-bf16-cce-2026" },
@@ -248,13 +254,21 @@ static void test_whole_precisions(void **state) {
     };
     check("mine", rows, sizeof rows / sizeof rows[0]);
     /* One GPU holds all, whatever else the page tells of. */
+    static const char *const ends[][2] = {
+        { "fp32,PyTorch 2025 eager,1,single GPU; the next table is of FSDP\n", "hf-ddp-2025" },
+        { "bf16,PyTorch 2023,1,bf16 autocast; the next table is of FSDP\n", "hf-ddp" },
+    };
     struct measured_context context = shipped_context();
-    const struct measured_scenario m = scenario_of_row(
-        &context, header,
-        "row,a page,mine,12,4096,16384,gelu,32,32000,2048,a100-80g-sxm,1,1,1,8,,fp32,"
-        "PyTorch 2025 eager,1,single GPU; the next table is of FSDP\n");
-    cJSON_Delete(m.document);
-    assert_string_equal(m.stack->name, "hf-ddp-2025");
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const struct measured_scenario m = scenario_of_row(
+            &context, header,
+            arena_format(
+                context.arena,
+                "row,a page,mine,12,4096,16384,gelu,32,32000,2048,a100-80g-sxm,1,1,1,8,,%s",
+                ends[i][0]));
+        cJSON_Delete(m.document);
+        assert_string_equal(m.stack->name, ends[i][1]);
+    }
     arena_destroy(context.arena);
 }
 

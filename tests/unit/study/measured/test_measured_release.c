@@ -23,6 +23,7 @@ static void test_years(void **state) {
         { "Megatron-LM v2.6", 2021 },
         { "Megatron-LM v3.0", 2022 },
         { "torchtitan v0.1", 2025 },
+        { "TRL 1.13", 2026 },
         { "torchtitan 9.9", 0 },
         { "torch", 0 },
         { "PyTorch FSDP, 2.7B", 0 },
@@ -45,8 +46,39 @@ static void test_years_beside(void **state) {
     assert_int_equal(measured_release_year_under("nanotron", "transformers 4.31"), 0);
 }
 
+static void test_says_releases(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *releases;
+        bool says;
+    } cases[] = {
+        { "TRL 1.13", "trl 1.13-", true },
+        { "by trl==1.13.0 on two GPUs", "trl 1.13-", true },
+        { "TRL v1.20", "trl 1.13-", true },
+        { "TRL 2.0", "trl 1.13-", true },
+        { "TRL 1.12", "trl 1.13-", false },
+        { "TRL 1.7", "trl 1.13-", false },
+        { "TRL 1.12.1", "trl 1.8-1.12", true },
+        { "TRL 1.8", "trl 1.8-1.12", true },
+        { "TRL 1.13", "trl 1.8-1.12", false },
+        { "TRL 0.9", "trl 1.8-1.12", false },
+        { "PyTorch 2.5.1", "torch 2.5-2.5", false },
+        { "PyTorch 2.5.1", "pytorch 2.5-2.5", true },
+        { "TRL", "trl 1.13-", false },
+        { "control 1.13", "trl 1.13-", false },
+        { "TRL 1.13", "trl", false },
+        { "TRL 1.13", "trl x-", false },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_release_says(arena, cases[i].text, cases[i].releases) != cases[i].says)
+            fail_msg("\"%s\", \"%s\"", cases[i].text, cases[i].releases);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_years),
-                                        cmocka_unit_test(test_years_beside) };
+                                        cmocka_unit_test(test_years_beside),
+                                        cmocka_unit_test(test_says_releases) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
