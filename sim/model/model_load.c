@@ -636,10 +636,11 @@ static bool read_model(const struct loader *loader, const cJSON *node, struct mo
 static void hint_of_models(struct arena *arena, const char *directory, const char *name,
                            struct error *err) {
     if (access(arena_format(arena, "%s/modules/%s.json", directory, name), F_OK) == 0)
-        error_hint(err,
-                   "'%s' is a module; a model of it alone: \"definition\": {\"name\": \"%s\", "
-                   "\"source\": \"...\", \"language\": \"%s\"}, or \"vision\" for an encoder",
-                   name, name, name);
+        error_hint(
+            err,
+            "'%s' is a module; a model of it alone: \"model\": {\"definition\": {\"name\": \"%s\", "
+            "\"source\": \"...\", \"language\": \"%s\"}}, or \"vision\" for an encoder",
+            name, name, name);
     else
         hint_of_files(err, directory, name);
 }

@@ -353,6 +353,12 @@ void standing_assumptions(struct reader *r) {
         scenario_present(r->policy.joint) == NULL && strcmp(s->stack->partition, "layer") != 0)
         scenario_assume(r, arena_format(s->arena, "partition: %s, as stack %s does (not given)",
                                         s->stack->partition, s->stack->name));
+    if (s->stack != NULL && strcmp(s->stack->recompute, "none") != 0 &&
+        scenario_present(r->policy.recompute) == NULL && scenario_present(r->policy.joint) == NULL)
+        scenario_assume(r, arena_format(s->arena,
+                                        "recompute: none (not given), where usual runs of stack %s "
+                                        "recompute \"%s\"",
+                                        s->stack->name, s->stack->recompute));
     if (s->backend->send_blocks_compute && s->layout.pp > 1)
         scenario_assume(r, arena_format(s->arena,
                                         "a stage waits for its sends to finish before it computes "

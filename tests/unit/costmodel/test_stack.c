@@ -280,11 +280,12 @@ static void test_mistakes(void **state) {
 /* As a stack states what shall be as without its base. */
 static void test_states_no_chunks(void **state) {
     (void)state;
-    static const char text[] = "{\"name\":\"t\",\"description\":\"d\",\"year\":2026,"
-                               "\"backend\":\"fsdp\",\"chunked_head\":\"no\",\"chunk_fp32\":false,"
-                               "\"chunk_tokens\":0,\"chunk_sum_bytes\":0,"
-                               "\"sources\":{\"chunked_head\":\"x\",\"chunk_tokens\":\"x\","
-                               "\"chunk_sum_bytes\":\"x\",\"chunk_fp32\":\"x\"}}";
+    static const char text[] =
+        "{\"name\":\"t\",\"description\":\"d\",\"year\":2026,"
+        "\"base\":\"hf-fsdp-chunked-loss-1.13\",\"chunked_head\":\"no\",\"chunk_fp32\":false,"
+        "\"chunk_tokens\":0,\"chunk_sum_bytes\":0,"
+        "\"sources\":{\"chunked_head\":\"x\",\"chunk_tokens\":\"x\","
+        "\"chunk_sum_bytes\":\"x\",\"chunk_fp32\":\"x\"}}";
     struct arena *arena = arena_create();
     struct error err = { 0 };
     const struct stack *stack = fixture_stack(arena, text, &err);

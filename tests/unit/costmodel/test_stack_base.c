@@ -79,7 +79,7 @@ static void test_a_base(void **state) {
         { "stray", "\"base\":\"midle\"", "stray.json:1:42: error: /base: no 'midle.json' in" },
         { "stray", "\"base\":\"\"", "/base: no '.json' in" },
         { "stray", "\"base\":\"not/there.json\"", "/base: no file 'not/there.json'" },
-        { "stray", "\"base\":\"stray\"", "/base: is the base of a base of a base" },
+        { "stray", "\"base\":\"stray\"", "/base: stands below 8 others, which are the most" },
         { "stray", "\"base\":1,\"sources\":{}", "/base: must be a text" },
         { "stray", "\"base\":\"low\",\"loss_traffic\":1", "/loss_traffic: has no source" },
         { "stray", "\"base\":\"low\",\"sources\":1", "/sources: must be an object" },

@@ -616,11 +616,10 @@ static void test_module_named_as_model(void **state) {
     struct arena *arena = arena_create();
     struct error err = { 0 };
     assert_null(model_load(arena, SCENARIOS, "qwen3-8b", &err));
-    assert_string_equal(err.text,
-                        "no model is called 'qwen3-8b' in " SCENARIOS "/models\n"
-                        "  hint: 'qwen3-8b' is a module; a model of it alone: \"definition\": "
-                        "{\"name\": \"qwen3-8b\", \"source\": \"...\", \"language\": "
-                        "\"qwen3-8b\"}, or \"vision\" for an encoder");
+    assert_string_equal(err.text, "no model is called 'qwen3-8b' in " SCENARIOS "/models\n"
+                                  "  hint: 'qwen3-8b' is a module; a model of it alone: \"model\": "
+                                  "{\"definition\": {\"name\": \"qwen3-8b\", \"source\": \"...\", "
+                                  "\"language\": \"qwen3-8b\"}}, or \"vision\" for an encoder");
     arena_destroy(arena);
 }
 

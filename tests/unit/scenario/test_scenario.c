@@ -318,6 +318,15 @@ static void test_assumptions(void **state) {
           { "layout.stack=nanotron", "policy.partition=layer" },
           "partition: cumulative, as stack nanotron does (not given)",
           false },
+        { "a stack whose runs recompute",
+          { "layout.stack=llama-factory-fsdp", "layout.backend=fsdp", "policy.recompute=null" },
+          "recompute: none (not given), where usual runs of stack llama-factory-fsdp recompute "
+          "\"full\"",
+          true },
+        { "recomputation that is given",
+          { "layout.stack=llama-factory-fsdp", "layout.backend=fsdp", "policy.recompute=none" },
+          "recompute: none (not given), ...",
+          false },
         { "a part of a rack",
           { "cluster.hardware=gb200-186g-nvl72" },
           "a node is 32 GPUs of the NVLink domain of 72 of gb200-186g-nvl72 "
