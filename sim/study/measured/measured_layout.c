@@ -45,6 +45,32 @@ static int64_t least_interleaved(struct measured_row *row) {
     return LEAST;
 }
 
+static int64_t said_degree(const struct measured_run *r, const char *abbreviation,
+                           const char *name) {
+    const int64_t named = measured_says_degree(r->stack, abbreviation, name);
+    return named > 0 ? named : measured_says_degree(r->notes, abbreviation, name);
+}
+
+static int64_t degree_of(int64_t said, int64_t cell) {
+    return said > 0 ? said : cell > 0 ? cell : 1;
+}
+
+void measured_read_degrees(struct measured_row *row) {
+    struct measured_run *r = &row->run;
+    const int64_t tp = r->tp < 0 ? said_degree(r, "tp", "tensor") : -1,
+                  pp = r->pp < 0 ? said_degree(r, "pp", "pipeline") : -1;
+    const int64_t ranks = degree_of(tp, r->tp) * degree_of(pp, r->pp) * degree_of(-1, r->cp);
+    if (r->gpu_count > 0 && r->gpu_count % ranks != 0) return;
+    if (tp > 0) {
+        r->tp = tp;
+        measured_row_note(row, "tp: %ld, as its name or notes say", (long)tp);
+    }
+    if (pp > 0) {
+        r->pp = pp;
+        measured_row_note(row, "pp: %ld, as its name or notes say", (long)pp);
+    }
+}
+
 static enum validation_skip choose_degrees(struct measured_row *row) {
     struct measured_run *r = &row->run;
     struct arena *arena = row->context->arena;

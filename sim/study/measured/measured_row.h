@@ -53,6 +53,8 @@ bool measured_is_one_of(struct measured_row *row, const char *column, const char
                         const char *const *names);
 /* measured_layout.c. Degrees, sharding, batch and recomputation, with notes for empty cells. */
 enum validation_skip measured_place(struct measured_row *row);
+/* Of the same file: TP and PP that only the stack's name or the notes say, as if the cells did. */
+void measured_read_degrees(struct measured_row *row);
 
 /* Adds to what `notes` of the row say: "column: what stands in its place". Those beyond
  * MEASURED_NOTE_LIMIT are dropped. */

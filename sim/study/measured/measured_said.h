@@ -48,6 +48,9 @@ int64_t measured_says_exchanging_ranks(const char *text);
 enum measured_balance { BALANCE_UNSAID, BALANCE_EQUAL, BALANCE_UNEQUAL };
 enum measured_balance measured_says_balance(const char *text);
 
+/* The degree that it names: ("tp", "tensor") of "TP 4", "tensor_model_parallel_size=4", "4-way tensor
+ * parallelism"; -1: none, or two. */
+int64_t measured_says_degree(const char *text, const char *abbreviation, const char *name);
 /* The ZeRO stage that it names ("ZeRO-3", "full_shard", "sharding stage 2"); -1: none, or two. */
 int64_t measured_says_zero_stage(const char *text);
 

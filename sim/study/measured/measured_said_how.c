@@ -379,6 +379,54 @@ int64_t measured_says_zero_stage(const char *text) {
     return found;
 }
 
+/* ---- degrees ---- */
+
+/* A number alone, without a unit that its letters would be; -1: none. */
+static int64_t count_of(const char *token) {
+    const size_t digits = strspn(token, "0123456789");
+    return digits > 0 && digits < 6 && token[digits] == '\0' ? atoi(token) : -1;
+}
+
+/* "TP 4", "tp4", "TP size 4", "4-way tensor parallelism", "tensor_model_parallel_size=4" at token i,
+ * with its last token; -1: none. */
+static int64_t degree_at(const struct clause *clause, int i, const char *abbreviation,
+                         const char *name, int *last) {
+    static const char *const between[] = { "model",  "parallel", "parallelism", "mp", "size",
+                                           "degree", "of",       "is",          NULL };
+    static const char *const units[] = { "gb", "gib", "mb", "s", "ms", "percent", "x", NULL };
+    const char *token = clause_token(clause, i);
+    const size_t length = strlen(abbreviation);
+    *last = i;
+    if (strncmp(token, abbreviation, length) == 0 && token[length] != '\0')
+        return count_of(token + length);
+    const bool named = strcmp(token, name) == 0;
+    if (!named && strcmp(token, abbreviation) != 0) return -1;
+    if (strcmp(clause_token(clause, i - 1), "way") == 0)
+        return count_of(clause_token(clause, i - 2));
+    bool parallel = !named;
+    int at = i + 1;
+    for (; clause_is_one_of(clause_token(clause, at), between); at++)
+        parallel = parallel || strncmp(clause_token(clause, at), "parallel", 8) == 0;
+    *last = at;
+    return parallel && !clause_is_one_of(clause_token(clause, at + 1), units)
+               ? count_of(clause_token(clause, at))
+               : -1;
+}
+
+int64_t measured_says_degree(const char *text, const char *abbreviation, const char *name) {
+    int64_t found = -1;
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            int last;
+            const int64_t degree = degree_at(&clause, i, abbreviation, name, &last);
+            if (degree < 1 || clause_polarity(&clause, i, last, text) != POLARITY_SAID) continue;
+            if (found >= 1 && found != degree) return -1;
+            found = degree;
+        }
+    return found;
+}
+
 /* ---- kernels ---- */
 
 static enum measured_kernels kernels_at(const struct clause *clause, int i, const char *rest) {

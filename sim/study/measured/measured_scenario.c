@@ -327,6 +327,7 @@ static enum validation_skip check(struct measured_row *row) {
         r->precision = "tf32";
         measured_row_note(row, "precision: tf32, as its notes say");
     }
+    measured_read_degrees(row);
     choose_attention(row);
     measured_choose_modality(row);
     if (r->peak_mem_kind[0] == '\0' && !isnan(r->peak_mem_GiB))

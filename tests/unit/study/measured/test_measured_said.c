@@ -552,6 +552,37 @@ static void test_zero_stage(void **state) {
             fail_msg("\"%s\": %ld", cases[i].text, (long)measured_says_zero_stage(cases[i].text));
 }
 
+static void test_degrees(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t tp, pp;
+    } cases[] = {
+        { "TP 4 PP 2, distributed optimizer", 4, 2 },
+        { "TP=4, PP=8", 4, 8 },
+        { "tp4/pp2", 4, 2 },
+        { "TP size 8", 8, -1 },
+        { "tensor_model_parallel_size=4, pipeline_model_parallel_size: 2", 4, 2 },
+        { "tensor parallelism of 8", 8, -1 },
+        { "4-way tensor parallelism and 2-way pipeline parallelism", 4, 2 },
+        { "no TP 4", -1, -1 },
+        { "TP 4 was slower", -1, -1 },
+        { "TP 2 and TP 4", -1, -1 },
+        { "without tensor parallelism", -1, -1 },
+        { "tensor cores of 4 GPUs", -1, -1 },
+        { "pipeline of 4 workers loads", -1, -1 },
+        { "TP traffic 4 GB", -1, -1 },
+        { "PPO of 4 steps, tps 12000", -1, -1 },
+        { "", -1, -1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_degree(cases[i].text, "tp", "tensor") != cases[i].tp ||
+            measured_says_degree(cases[i].text, "pp", "pipeline") != cases[i].pp)
+            fail_msg("\"%s\": %ld, %ld", cases[i].text,
+                     (long)measured_says_degree(cases[i].text, "tp", "tensor"),
+                     (long)measured_says_degree(cases[i].text, "pp", "pipeline"));
+}
+
 static void test_kernels(void **state) {
     (void)state;
     static const struct {
@@ -698,9 +729,9 @@ int main(void) {
         cmocka_unit_test(test_reduce_type),      cmocka_unit_test(test_tie),
         cmocka_unit_test(test_recompute),        cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_attention),        cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_kernels),          cmocka_unit_test(test_bf16_weights),
-        cmocka_unit_test(test_fp32_weights),     cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_kernels),          cmocka_unit_test(test_degrees),
+        cmocka_unit_test(test_bf16_weights),     cmocka_unit_test(test_fp32_weights),
+        cmocka_unit_test(test_framework),        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
