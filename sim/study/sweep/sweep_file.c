@@ -283,7 +283,9 @@ static bool check_paths(struct sweep_reader *r) {
     for (int64_t a = 0; ok && a < file->axis_count; a++, node = node->next)
         for (int64_t p = 0; ok && p < file->axes[a].path_count; p++)
             if (!json_assign(trial, file->axes[a].paths[p], file->axes[a].values[p]))
-                ok = json_error(file->json, node, r->err, NULL,
+                ok = json_error(file->json, node, r->err,
+                                "what stands above it there is no object: vary that itself, or "
+                                "write it as one",
                                 "\"%s\" leads nowhere in the scenario", file->axes[a].paths[p]);
     json_destroy(trial);
     return ok;
