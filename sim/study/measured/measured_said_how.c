@@ -501,9 +501,11 @@ bool measured_says_bf16_weights(const char *text) {
     static const char *const other[] = { "fp32", "float32", "autocast",    "mixed",
                                          "over", "compute", "activations", "gathered",
                                          "fp16", "not",     "no",          NULL };
-    static const char *const all[] = { "all", "in", "bf16", NULL },
-                             *const each[] = { "all", "bf16", NULL },
-                             *const pure[] = { "pure", "bf16", NULL };
+    static const char *const
+        all[] = { "all", "in", "bf16", NULL },
+        *const each[] = { "all", "bf16", NULL }, *const pure[] = { "pure", "bf16", NULL },
+        *const dtype[] = { "torch", "dtype", NULL }, *const moved[] = { "model", "to", NULL };
+    bool moves = false;                 /* "model.to(bfloat16)": its bracket is a clause */
     bool listed = false, found = false; /* "weights, gradients and states bf16": one list */
     struct clause clause;
     if (says_masters(text)) return false;
@@ -515,7 +517,9 @@ bool measured_says_bf16_weights(const char *text) {
         found = found || (says && whole);
         for (int i = 0; says && i < clause.count; i++)
             found = found || clause_starts(&clause, i, all) || clause_starts(&clause, i, each) ||
-                    clause_starts(&clause, i, pure);
+                    clause_starts(&clause, i, pure) || clause_starts(&clause, i, dtype);
+        found = found || (moves && says);
+        moves = clause_starts(&clause, clause.count - 2, moved);
         listed =
             clause_is_one_of(clause_token(&clause, clause.count - 1), weights) || (listed && whole);
     }

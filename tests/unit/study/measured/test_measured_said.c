@@ -654,6 +654,12 @@ static void test_bf16_weights(void **state) {
         { "model loaded in bf16", true },
         { "weights are not in bf16", false },
         { "weights in bf16 would diverge", false },
+        { "model.to(bfloat16), eager", true },
+        { "model.bfloat16()", true },
+        { "inputs.to(bfloat16)", false },
+        { "torch_dtype=bfloat16", true },
+        { "torch_dtype float32, bf16 autocast", false },
+        { "torch_dtype bfloat16, fp32 master weights", false },
         { "", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
