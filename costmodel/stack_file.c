@@ -192,7 +192,8 @@ static const struct field stack_rows[] = {
       chunked_head_names },
     { "chunk_tokens", FIELD_COUNT, AT(block.chunk.tokens), 0, 1000000, "0", "tokens",
       "of a chunked head, at a time; 0: so many that their logits are some as large as what the "
-      "head reads (Liger's rule). With it logit_bytes is of one chunk's logits",
+      "head reads (Liger's rule). With it, and where logits are made anew, logit_bytes is of one "
+      "chunk's",
       NULL },
     { "chunk_cast_bytes", FIELD_DOUBLE, AT(block.chunk.cast_bytes), 0, 64, "0", "bytes",
       "per weight of a head whose logits are made anew: casts, each time that they are made",
@@ -436,10 +437,11 @@ static bool chunks_or_not(const struct json *json, const struct stack *stack, st
         const cJSON *node = cJSON_GetObjectItemCaseSensitive(json_root(json), keys[i].key);
         return keys[i].from == CHUNKED_HEAD_REMADE
                    ? json_error(json, node, err,
-                                "write \"chunked_head\": \"remade\", or 0 or false",
+                                "leave it out, or write \"chunked_head\": \"remade\"",
                                 "is of a head that makes its logits anew")
                    : json_error(json, node, err,
-                                "write \"chunked_head\": \"added\", \"copied\" or \"remade\", or 0",
+                                "leave it out, or write \"chunked_head\": \"added\", \"copied\" or "
+                                "\"remade\"",
                                 "is of a chunked head");
     }
     return true;

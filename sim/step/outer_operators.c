@@ -101,9 +101,9 @@ static void add_host_copies(const struct step_model *m, const struct batch_shape
 /* For each chunk in both passes. */
 static void add_head_gathers(const struct step_model *m, const struct batch_shape *typical,
                              struct outer_list *list) {
+    if (!outer_gathers_head(m)) return;
     struct step_model recorded = *m;
     recorded.record = list;
-    if (!outer_gathers_head(m)) return;
     outer_head_gather_ns(&recorded, 2 * (double)m->scenario->micro_batches_per_rank *
                                         (double)price_table_head_chunks(m->prices, typical));
 }

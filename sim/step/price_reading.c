@@ -125,8 +125,8 @@ static int64_t above_zero(int64_t ns) {
 #define SOFTMAX_BYTES 4
 #define LOGIT_BYTES   10
 
-/* Logits of a rank if the stack says how many bytes its loss holds of each, of those of one chunk
- * where it says how many tokens that has; else 0. */
+/* Logits of a rank if the stack says how many bytes its loss holds of each, or of those of one chunk
+ * (chunk_tokens); else 0. */
 static double stated_logits(const struct price_table *table, enum layer_kind kind,
                             const struct batch_shape *shape, double *held) {
     const struct backend *backend = table->scenario->backend;

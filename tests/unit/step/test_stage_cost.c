@@ -229,6 +229,18 @@ static void test_gathers_as_cast(void **state) {
     assert_true(forward_ns[1] < forward_ns[0]);
 }
 
+/* Stage 0's, of a micro-batch of one sequence. */
+static struct stage_cost cost_of_one(struct step_fixture *f, int64_t tokens,
+                                     struct layer_time times[LAYER_KIND_COUNT]) {
+    const struct batch_shape shape =
+        model_batch_shape(f->scenario->model, 1, 0, tokens, (double)tokens * (double)tokens);
+    struct stage_cost cost;
+    price_table_prepare(f->prices, &shape, 1);
+    step_layer_times(f->step, &shape, times);
+    step_stage_cost(f->step, 0, &shape, times, NULL, &cost);
+    return cost;
+}
+
 /* A fused loss keeps no softmax: of a logit there is what the stack says, no more. */
 static void test_loss_of_a_stack(void **state) {
     (void)state;
@@ -245,13 +257,8 @@ static void test_loss_of_a_stack(void **state) {
         random_mt_seed(&mt, 1);
         random_plan(&f, &mt, "1f1b");
         f.step = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
-        const struct batch_shape shape =
-            model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
-        price_table_prepare(f.prices, &shape, 1);
         struct layer_time times[LAYER_KIND_COUNT];
-        struct stage_cost cost;
-        step_layer_times(f.step, &shape, times);
-        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+        const struct stage_cost cost = cost_of_one(&f, 4096, times);
         bytes[i] = cost.loss_bytes + cost.loss_workspace_bytes;
         assert_true(cost.loss_bytes > 0 && cost.loss_workspace_bytes >= 0);
         fixture_close(&f);
@@ -280,13 +287,8 @@ static void test_loss_of_a_chunk(void **state) {
         struct random_mt mt;
         random_mt_seed(&mt, 1);
         fixture_plan(&f, &mt, "1f1b");
-        const struct batch_shape shape =
-            model_batch_shape(f.scenario->model, 1, 0, 4096, 4096.0 * 4096.0);
-        price_table_prepare(f.prices, &shape, 1);
         struct layer_time times[LAYER_KIND_COUNT];
-        struct stage_cost cost;
-        step_layer_times(f.step, &shape, times);
-        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
+        const struct stage_cost cost = cost_of_one(&f, 4096, times);
         bytes[i] = cost.loss_bytes + cost.loss_workspace_bytes;
         again_flop = times[LAYER_HEAD].recompute_flop[RECOMPUTE_NONE];
         training_flop = times[LAYER_HEAD].training_flop;
@@ -318,14 +320,11 @@ static void test_head_gathers(void **state) {
         backend.step.chunk_gathers = gathers;
         f.scenario->backend = &backend;
         fixture_plan(&f, &mt, "1f1b");
+        struct layer_time times[LAYER_KIND_COUNT];
+        const struct stage_cost cost = cost_of_one(&f, 4100, times);
         const struct batch_shape shape =
             model_batch_shape(f.scenario->model, 1, 0, 4100, 4100.0 * 4100.0);
         assert_int_equal(price_table_head_chunks(f.prices, &shape), 17);
-        price_table_prepare(f.prices, &shape, 1);
-        struct layer_time times[LAYER_KIND_COUNT];
-        struct stage_cost cost;
-        step_layer_times(f.step, &shape, times);
-        step_stage_cost(f.step, 0, &shape, times, NULL, &cost);
         forward_ns[gathers] = cost.forward_ns;
         backward_ns[gathers] = cost.backward_ns;
         data_ns[gathers] = cost.class_ns[TIME_DATA];
