@@ -72,6 +72,23 @@ static bool has_head(struct measured_row *row) {
     return !row->pools && !classifier;
 }
 
+/* GPTs with rotary positions say so in their name or notes. */
+static const char *position_of(struct measured_row *row, bool gpt) {
+    const struct measured_run *r = &row->run;
+    static const char *const known[] = { "rotary", "learned", "none" };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(r->position, known[i]) == 0) return r->position;
+    if (!gpt) return "rotary";
+    const bool rotary =
+        measured_text_says(r->model, "rotary") || measured_text_says(r->model, "rope") ||
+        measured_text_says(r->notes, "rotary") || measured_text_says(r->notes, "rope");
+    const bool learned = measured_text_says(r->notes, "learned positions") ||
+                         measured_text_says(r->notes, "learned position");
+    if (!rotary || learned) return "learned";
+    measured_row_note(row, "positions: rotary, as its name or notes say");
+    return "rotary";
+}
+
 static void add_language(cJSON *definition, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const bool gpt = is_like_gpt(r);
@@ -79,7 +96,7 @@ static void add_language(cJSON *definition, struct measured_row *row) {
     cJSON_AddStringToObject(language, "name", "measured model");
     cJSON_AddStringToObject(language, "role", "language");
     measured_add_shape(language, row);
-    const char *position = r->position != NULL ? r->position : gpt ? "learned" : "rotary";
+    const char *position = position_of(row, gpt);
     cJSON_AddStringToObject(language, "position", position);
     if (strcmp(position, "learned") == 0)
         cJSON_AddNumberToObject(language, "position_count", (double)r->seq_len);

@@ -39,6 +39,7 @@ static const struct column {
     { "ffn_hidden", COLUMN_COUNT, AT(ffn_hidden), 1, 1e7 },
     { "ffn", COLUMN_WORD, AT(ffn), 0, 0 },
     { "norm", COLUMN_WORD, AT(norm), 0, 0 },
+    { "position", COLUMN_WORD, AT(position), 0, 0 },
     { "qk_norm", COLUMN_TEXT, AT(qk_norm), 0, 0 },
     { "heads", COLUMN_COUNT, AT(heads), 1, 1e7 },
     { "kv_heads", COLUMN_COUNT, AT(kv_heads), 1, 1e7 },

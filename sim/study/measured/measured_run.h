@@ -14,11 +14,11 @@
 enum { MEASURED_READING_LIMIT = 8 };
 
 struct measured_run {
-    const char *row_id, *source, *model, *modality, *head, *moe, *hardware, *ffn, *norm, *qk_norm,
-        *schedule, *precision, *fp8_recipe, *exp_avg_dtype, *exp_avg_sq_dtype, *main_grads_dtype,
-        *reduce_dtype, *gradient_sync, *adamw_kernels, *recompute, *attention, *deterministic,
-        *overlap, *vision_model, *image_wh, *frozen, *outcome, *stack, *peak_mem_kind,
-        *lora_targets, *seq_len_text, *zero_stage_text; /* "" when empty */
+    const char *row_id, *source, *model, *modality, *head, *moe, *hardware, *ffn, *norm, *position,
+        *qk_norm, *schedule, *precision, *fp8_recipe, *exp_avg_dtype, *exp_avg_sq_dtype,
+        *main_grads_dtype, *reduce_dtype, *gradient_sync, *adamw_kernels, *recompute, *attention,
+        *deterministic, *overlap, *vision_model, *image_wh, *frozen, *outcome, *stack,
+        *peak_mem_kind, *lora_targets, *seq_len_text, *zero_stage_text; /* "" when empty */
     const char *notes, *notes_cell; /* without what they call not stated; as they are written */
     const char *mistake; /* values that no run can have, with line and columns; NULL: none */
     const char *
@@ -31,8 +31,6 @@ struct measured_run {
         pp, vpp, ep, dp, zero_stage, zero_group, dropout, images_per_sample, image_merge,
         iter_time_derived, lora_rank, precision_aware_optimizer, text_len, double_stream_blocks,
         offload_blocks;
-    const char *position; /* no cell: "rotary", "learned", "none", as the public model of its name
-                                  * has them; NULL: not known */
     int64_t mistake_count;
     bool branch_norm, logit_cap;   /* no cells: as the public models of its name have them */
     const char *parallel_residual; /* the same; NULL: no */

@@ -265,6 +265,8 @@ static enum validation_skip check_words(struct measured_row *row) {
     note_unknown(row, "head", r->head, heads, "taken as tokens");
     static const char *const norms[] = { "layer", "rms", NULL };
     note_unknown(row, "norm", r->norm, norms, "that of ffn is taken");
+    static const char *const positions[] = { "rotary", "learned", "none", NULL };
+    note_unknown(row, "position", r->position, positions, "that usual with ffn is taken");
     static const char *const readings[] = { "allocated", "reserved", "device", NULL };
     note_unknown(row, "peak_mem_kind", r->peak_mem_kind, readings, "peak_mem_GiB is not scored");
     return SKIP_NOTHING;

@@ -420,7 +420,9 @@ static void complete_by_model(const struct measured_context *context, struct mea
         run->norm = shape.norm;
         note(notes, count, arena_format(context->arena, "norm: %s, as %s", shape.norm, shape.name));
     }
-    if (shape.position[0] == '\0' || strcmp(shape.position, position) == 0) return;
+    if (run->position[0] != '\0' || shape.position[0] == '\0' ||
+        strcmp(shape.position, position) == 0)
+        return;
     const bool biased = strcmp(shape.position, "alibi") == 0;
     run->position = biased ? "none" : shape.position;
     note(notes, count,

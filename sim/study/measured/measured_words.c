@@ -29,6 +29,9 @@ static const struct word {
     { "ffn", "swiglu", "silu swi-glu silu-glu silu-gated gated-silu geglu reglu glu" },
     { "norm", "layer", "layernorm layer-norm ln" },
     { "norm", "rms", "rmsnorm rms-norm" },
+    { "position", "rotary", "rope rotary-embedding rotary-embeddings rotary-positions" },
+    { "position", "learned", "absolute learned-absolute learned-positions wpe" },
+    { "position", "none", "nope alibi no" },
     { "precision", "bf16",
       "bfloat16 bf16-mixed amp-bf16 bf16-amp mixed-bf16 torch.bfloat16 bf16-autocast "
       "autocast-bf16 bf16-mixed-precision mixed-precision-bf16 bf-16 bf16-true bf16-pure pure-bf16 "
