@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -116,6 +117,37 @@ bool measured_release_says(struct arena *arena, const char *text, const char *re
     const char *at = text;
     return next_version(text, name, &at, &said) && !is_before(said, first) &&
            !is_before(last, said);
+}
+
+/* Months since year 0 of "2025-10" or "2025-10-15", or of "October 2025"; 0: no date begins there. */
+static long month_at(const char *at) {
+    static const char *const names[] = { "january",   "february", "march",    "april",
+                                         "may",       "june",     "july",     "august",
+                                         "september", "october",  "november", "december" };
+    long year, month;
+    int length = 0;
+    if (sscanf(at, "%4ld-%2ld%n", &year, &month, &length) == 2 && length == 7 &&
+        !isdigit((unsigned char)at[7]) && year >= 2015 && year < 2100 && month >= 1 && month <= 12)
+        return 12 * year + month;
+    for (long i = 0; i < 12; i++) {
+        const size_t name = strlen(names[i]);
+        if (strncasecmp(at, names[i], name) == 0 && at[name] == ' ' &&
+            sscanf(at + name, " %4ld%n", &year, &length) == 1 && length == 5 && year >= 2015 &&
+            year < 2100 && !isalnum((unsigned char)at[name + 5]))
+            return 12 * year + i + 1;
+    }
+    return 0;
+}
+
+bool measured_text_is_dated(const char *text, const char *months) {
+    const long first = month_at(months);
+    const char *to = strlen(months) > 7 && months[7] == ':' ? months + 8 : "";
+    const long last = to[0] == '\0' ? LONG_MAX : month_at(to);
+    for (const char *at = text; *at != '\0'; at++) {
+        const long month = at == text || !isalnum((unsigned char)at[-1]) ? month_at(at) : 0;
+        if (month > 0) return month >= first && month <= last;
+    }
+    return false;
 }
 
 static int64_t year_of_product(const struct product *product, const char *text) {

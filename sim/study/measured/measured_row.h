@@ -109,6 +109,9 @@ bool measured_is_eager(const struct measured_run *run);
 int64_t measured_release_year(const char *text);
 /* Whether the first release of a product in the text is one of "trl 1.8-1.12", or of "trl 1.13-". */
 bool measured_release_says(struct arena *arena, const char *text, const char *releases);
+/* Whether the first date in the text, "2025-10-15" or "October 2025", is of "2025-08:2025-12", or of
+ * "2025-08:" and later. */
+bool measured_text_is_dated(const char *text, const char *months);
 /* Of the first release in the text of what a stack of that name runs on. */
 int64_t measured_release_year_under(const char *stack, const char *text);
 /* The year that the stack's name says or its release is of, else that of its source's arXiv number,

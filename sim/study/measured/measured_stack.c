@@ -247,10 +247,11 @@ static const char *meant_by(struct arena *arena, const struct stack_list *list, 
 
 /* ---- the choice ---- */
 
-/* "model:qwen3" of the model alone, "release:trl 1.13-" of its releases from that on, "a & b" of
- * both: what its file says the row must tell. */
+/* "model:qwen3" of the model alone, "release:trl 1.13-" of its releases from that on, "dated:2025-08:"
+ * of the first date in its name or notes, "a & b" of both: what its file says the row must tell. */
 static bool tells(const struct measured_row *row, const char *words) {
-    static const char model[] = "model:", release[] = "release:", both[] = " & ";
+    static const char model[] = "model:", release[] = "release:", dated[] = "dated:",
+                      both[] = " & ";
     const struct measured_run *r = &row->run;
     const char *rest = strstr(words, both);
     if (rest != NULL) {
@@ -263,6 +264,11 @@ static bool tells(const struct measured_row *row, const char *words) {
         const char *releases = words + strlen(release);
         return measured_release_says(row->context->arena, r->stack, releases) ||
                measured_release_says(row->context->arena, r->notes, releases);
+    }
+    if (strncmp(words, dated, strlen(dated)) == 0) {
+        const char *months = words + strlen(dated);
+        const char *told = arena_format(row->context->arena, "%s %s", r->stack, r->notes);
+        return measured_text_is_dated(told, months);
     }
     return measured_text_says(r->model, words) || measured_text_says(r->source, words) ||
            measured_text_says(r->stack, words) || measured_text_says(r->precision, words) ||

@@ -76,9 +76,33 @@ static void test_says_releases(void **state) {
     arena_destroy(arena);
 }
 
+static void test_dated(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *months;
+        bool says;
+    } cases[] = {
+        { "log of 2025-10-15", "2025-08:", true },
+        { "log of 2025-10", "2025-08:2025-12", true },
+        { "log of 2025-07-31, read on 2026-01-02", "2025-08:", false },
+        { "January 2026", "2025-08:", true },
+        { "September 2025.", "2025-08:2025-12", true },
+        { "January 2026", "2025-08:2025-12", false },
+        { "torchtitan 2025", "2025-08:", false },
+        { "12025-10", "2025-08:", false },
+        { "2025-100", "2025-08:", false },
+        { "2025-13-01", "2025-08:", false },
+        { "", "2025-08:", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_text_is_dated(cases[i].text, cases[i].months) != cases[i].says)
+            fail_msg("\"%s\", \"%s\"", cases[i].text, cases[i].months);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_years),
                                         cmocka_unit_test(test_years_beside),
-                                        cmocka_unit_test(test_says_releases) };
+                                        cmocka_unit_test(test_says_releases),
+                                        cmocka_unit_test(test_dated) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
