@@ -266,9 +266,11 @@ static double traffic_in_16_bits(const struct stack *stack, const struct operato
 }
 
 /* Norms, softmaxes and sums along the residual stream, which frameworks compute in fp32 between
- * casts where the rest is 16 bits wide. */
-static bool is_upcast(const struct operator_work *work) {
+ * casts where the rest is 16 bits wide; under autocast a power, and what follows from it, too. */
+static bool is_upcast(const struct stack *stack, const struct operator_work *work) {
     switch (work->form) {
+    case FORM_GELU_NEW:
+        return (stack->block.keeps & KEEPS_FP32_RESIDUAL) != 0;
     case FORM_LAYER_NORM:
     case FORM_RMS_NORM:
     case FORM_SOFTMAX_STEPS:
@@ -285,7 +287,7 @@ static bool is_upcast(const struct operator_work *work) {
 double stack_traffic_factor(const struct stack *stack, const struct operator_work *work) {
     const double factor = traffic_in_16_bits(stack, work);
     /* in fp32 they move the same bytes but for the casts, over twice the fused kernel's */
-    return factor > 1 && precision_is_single(work->precision) && is_upcast(work)
+    return factor > 1 && precision_is_single(work->precision) && is_upcast(stack, work)
                ? fmax(1, factor / 2)
                : factor;
 }

@@ -145,6 +145,28 @@ static void test_traffic_in_fp32(void **state) {
     arena_destroy(arena);
 }
 
+/* Autocast computes a power in fp32 as well, and counts its bytes so: nothing doubles in fp32. */
+static void test_autocast_in_fp32(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct stack_list list = fixture_stacks(arena);
+    static const struct {
+        const char *stack;
+        double in_16_bits, in_fp32;
+    } cases[] = { { "hf-ddp", 19, 9.5 }, { "hf-deepspeed", 9, 9 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool exact;
+        const struct stack *stack = stack_find(&list, cases[i].stack, true, &exact);
+        struct operator_work gelu =
+            operator_streaming("gelu", OPERATOR_ELEMENTWISE, PASS_FORWARD, PRECISION_BF16, 1e9);
+        gelu.form = FORM_GELU_NEW;
+        assert_true(stack_traffic_factor(stack, &gelu) == cases[i].in_16_bits);
+        gelu.precision = PRECISION_FP32;
+        assert_true(stack_traffic_factor(stack, &gelu) == cases[i].in_fp32);
+    }
+    arena_destroy(arena);
+}
+
 static void test_memory(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -480,12 +502,19 @@ static void test_causes_are_of_prices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),        cmocka_unit_test(test_eager_kernels_keep),
-        cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_traffic_in_fp32),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_a_broken_file),
-        cmocka_unit_test(test_mistakes),       cmocka_unit_test(test_states_no_chunks),
-        cmocka_unit_test(test_find),           cmocka_unit_test(test_stack_of_run),
-        cmocka_unit_test(test_find_by_layout), cmocka_unit_test(test_causes_are_of_prices),
+        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_eager_kernels_keep),
+        cmocka_unit_test(test_kernel_traffic),
+        cmocka_unit_test(test_traffic_in_fp32),
+        cmocka_unit_test(test_autocast_in_fp32),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_broken_file),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_states_no_chunks),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_stack_of_run),
+        cmocka_unit_test(test_find_by_layout),
+        cmocka_unit_test(test_causes_are_of_prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
