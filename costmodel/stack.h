@@ -182,6 +182,7 @@ struct stack_step {
     double host_forward_s, host_backward_s;
     double host_recompute_s; /* what a block recomputed whole adds to its forward's */
     double host_frozen_s;    /* what frozen weights take from the backward */
+    double host_step_s;      /* of a step, beside nothing: loop, data, optimizer's launches */
     double gather_time;      /* ZeRO-1 parameter gather over the ring's */
     bool owner_broadcasts;   /* ZeRO-1 parameters come owner by owner, not in one all-gather */
     bool chunk_gathers; /* ZeRO-3 gathers a chunked head's weight for each chunk, in both passes */

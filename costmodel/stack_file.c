@@ -129,6 +129,10 @@ static const struct field stack_rows[] = {
       "what fp8 matmuls add to the forward", NULL },
     { "host_frozen_us", FIELD_DOUBLE, AT(step.host_frozen_s), 0, 1e6, "0", "us",
       "what frozen weights take from the backward", NULL },
+    { "host_step_us", FIELD_DOUBLE, AT(step.host_step_s), 0, 1e6, "0", "us",
+      "host time of a step beside which the device has nothing to do: loop, data, launches of the "
+      "update",
+      NULL },
     { "host_gpu", FIELD_TEXT, AT(host_gpu), 0, 0, "\"\"", "",
       "what the names of the GPUs begin with that the host times hold for", NULL },
     { "attention_forward_time", FIELD_DOUBLE, AT(attention_forward_time), 0.1, 100, "1", "",

@@ -110,6 +110,7 @@ void scenario_choose_launches(struct scenario *s) {
     backend->step.host_recompute_s *= captured ? 0 : slower;
     backend->step.host_frozen_s *= slower;
     backend->step.shard_list_s *= slower;
+    backend->step.host_step_s *= captured ? 0 : slower;
     backend->host_kernel_s = HOST_KERNEL_S * slower;
     backend->blocking_launches = blocking > 0 && s->cluster_fields.gpu_count >= blocking;
     s->backend = backend;

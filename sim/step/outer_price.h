@@ -38,6 +38,9 @@ double outer_gather_moving(const struct step_model *m, double bytes);
 double outer_reduce_moving(const struct step_model *m, double bytes);
 double outer_all_reduce_moving(const struct step_model *m, double bytes,
                                const struct communicator *group);
+/* The host's part of a step, beside which the device has nothing to do (host_step_us). */
+int64_t outer_host_ns(const struct step_model *m, int64_t stage);
+
 /* ZeRO-3 whose collectives take lists, one view and one copy for each rank (shard_list_s): the
  * host's time for a block's gathers in forward, in backward, for its reductions, and to gather its
  * persistent vectors after the update. All 0 for other stacks. */

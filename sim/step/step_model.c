@@ -253,6 +253,7 @@ static void price_synchronisation(struct step_model *m) {
             m->optimizer_ns[stage] +=
                 moved_ns(m, run, "passes over whole gradients",
                          trainable * s->backend->step.gradient_passes * s->backend->gradient_bytes);
+        m->optimizer_ns[stage] += outer_host_ns(m, stage);
         if (sharded_state && !gathers_in_forward(m)) {
             m->gather_ns[stage] = outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
             m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);

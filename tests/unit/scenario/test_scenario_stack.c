@@ -217,6 +217,7 @@ static void test_host_of_a_gpu(void **state) {
             { s->backend->step.host_backward_s, s->stack->step.host_backward_s * block },
             { s->backend->step.host_recompute_s, s->stack->step.host_recompute_s * block },
             { s->backend->step.host_frozen_s, s->stack->step.host_frozen_s * slower },
+            { s->backend->step.host_step_s, s->stack->step.host_step_s * block },
             { s->backend->host_kernel_s, 25e-6 * slower },
         };
         for (size_t k = 0; k < sizeof times / sizeof times[0]; k++)

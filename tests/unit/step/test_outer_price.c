@@ -33,6 +33,21 @@ static void test_shard_lists(void **state) {
     fixture_close(&f);
 }
 
+/* What the host takes for a step stands in each stage's update, once a step. */
+static void test_host_step(void **state) {
+    (void)state;
+    struct step_fixture f;
+    fixture_open_planned(&f, fully_sharded);
+    struct backend backend = *f.scenario->backend;
+    f.scenario->backend = &backend;
+    const struct step_model *without = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    backend.step.host_step_s = 0.012;
+    const struct step_model *with = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    assert_int_equal(with->optimizer_ns[0] - without->optimizer_ns[0], 12000000);
+    assert_int_equal(with->update_ns - without->update_ns, 12000000);
+    fixture_close(&f);
+}
+
 /* Owner by owner the parameters cross once too, and no more owners begin than there are tensors. */
 static void test_owner_broadcasts(void **state) {
     (void)state;
@@ -73,6 +88,7 @@ static void test_owner_broadcasts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shard_lists),
+        cmocka_unit_test(test_host_step),
         cmocka_unit_test(test_owner_broadcasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
