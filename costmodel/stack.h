@@ -112,6 +112,8 @@ enum stack_casts {
 
 /* What updates: torch.optim.AdamW in one kernel or one for each operation, or another's. */
 enum stack_adamw { ADAMW_OTHER, ADAMW_FUSED, ADAMW_FOREACH };
+/* What updates where no training says. */
+enum stack_optimizer { STACK_ADAMW, STACK_MUON };
 
 /* What automatic differentiation runs around the gradients of a block's linear layers. */
 enum stack_linear_gradients {
@@ -201,6 +203,7 @@ struct stack_step {
     double quantised_copy_bytes;
     bool fp8_weights; /* of blocks whose matmuls run in fp8 they are fp8 themselves (fp8_params) */
     bool fp4_weights; /* frozen ones of blocks in fp4 are their two copies in fp4 alone */
+    bool muon_whole;  /* without ZeRO each rank orthogonalises all matrices, not its share */
     bool placeholder_gradients; /* a bf16 buffer of each matrix of one block stays allocated */
     double kept_activations;    /* of a block over what its fused kernels keep */
     /* per trainable parameter of a rank's share: temporaries of the optimizer's step */
@@ -243,6 +246,7 @@ struct stack {
     double norm_traffic, norm_backward_traffic;
     double elementwise_traffic, softmax_traffic, rotary_traffic, loss_traffic, optimizer_traffic;
     int adamw;                     /* enum stack_adamw: what optimizer_traffic counts */
+    int optimizer;                 /* enum stack_optimizer */
     double fp16_optimizer_traffic; /* with fp16 matmuls: kernels of the loss scale as well */
     /* of kernels by what they compute, forward and backward, in place of the above; 0: as above */
     struct stack_kernel_traffic {

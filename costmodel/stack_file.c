@@ -17,6 +17,7 @@ static const char *const tensor_traffic_names[] = { "beside", "alone", "copied",
                                                     "merged", "each",  NULL };
 static const char *const casts_names[] = { "fused", "norm", "linear", "dynamic", NULL };
 static const char *const adamw_names[] = { "other", "fused", "foreach", NULL };
+static const char *const optimizer_words[] = { "adamw", "muon", NULL };
 static const char *const chunked_head_names[] = { "no", "added", "copied", "remade", NULL };
 static const char *const unpads_names[] = { "never", "padded", "always", NULL };
 static const char *const linear_gradients_names[] = { "fused", "split", "apart", NULL };
@@ -109,6 +110,11 @@ static const struct field stack_rows[] = {
       "what that is of: torch.optim.AdamW in one kernel (fused), or one for each operation "
       "(foreach); other: not PyTorch's",
       adamw_names },
+    { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
+      "training.optimizer of a scenario that names none", optimizer_words },
+    { "muon_whole", FIELD_BOOL, AT(step.muon_whole), 0, 0, "false", "",
+      "without ZeRO each rank orthogonalises all matrices (torch.optim.Muon) instead of its share",
+      NULL },
     { "fp16_optimizer_traffic", FIELD_DOUBLE, AT(fp16_optimizer_traffic), 0.1, 100, "null", "",
       "the same with fp16 matmuls, the loss scale's kernels too; null: as with bf16", NULL },
     { "launch_gap_us", FIELD_DOUBLE, AT(launch_gap_s), 0, 1000, "null", "us",

@@ -102,6 +102,8 @@ static const char format[] =
     "accumulate; `fused` or `foreach`: how PyTorch's AdamW runs; stack and notes say it too "
     "(\"reduced every micro-batch\", \"no_sync\", sync_each_batch; \"AdamW fused\", "
     "adamw_torch_fused) |\n"
+    "| optimizer | `adamw` or `muon` (matrices of blocks by Muon, the rest by AdamW); stack and "
+    "notes say it too (\"Muon for the blocks\") |\n"
     "| recompute, attention | `none`, `selective`, `full`, `layers:N` of the whole model "
     "(Megatron's recompute-num-layers are a stage's); `flash`, `flash-1`, "
     "`flash-2`, `flash-3`, `cudnn`, `masked`, `naive` |\n"

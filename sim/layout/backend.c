@@ -91,10 +91,11 @@ const char *const backend_names[] = { "deepspeed", "fsdp", "megatron-deepspeed",
 /* AdamW: fp32 master weight, first and second moment. One fused update reads gradient (4), master
  * (4), moments (8), writes master (4), moments (8) and the bf16 weight (2): 30 bytes. */
 static const struct optimizer optimizers[] = {
-    { "adamw", "fp32 master weights and two moments", 12, 30 },
-    { "sgd-momentum", "fp32 master weights and one moment", 8, 22 },
+    { "adamw", "fp32 master weights and two moments", 12, 30, false },
+    { "sgd-momentum", "fp32 master weights and one moment", 8, 22, false },
+    { "muon", "matrices of blocks by Muon, all else by adamw", 12, 30, true },
 };
-const char *const optimizer_names[] = { "adamw", "sgd-momentum", NULL };
+const char *const optimizer_names[] = { "adamw", "sgd-momentum", "muon", NULL };
 
 const struct backend *backend_at(int index) {
     return &backends[index];
@@ -123,6 +124,12 @@ bool backend_always_gathers(const struct backend *backend, int64_t zero_stage) {
 
 const struct optimizer *optimizer_at(int index) {
     return &optimizers[index];
+}
+
+int optimizer_index(const char *name) {
+    for (int i = 0; optimizer_names[i] != NULL; i++)
+        if (strcmp(optimizer_names[i], name) == 0) return i;
+    return -1;
 }
 
 static void take(double *figure, double stated) {

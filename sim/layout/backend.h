@@ -67,10 +67,12 @@ struct optimizer {
     const char *help;
     double state_bytes;        /* per trainable parameter, fp32 master copy included */
     double update_bytes_moved; /* HBM traffic of one update, per parameter of the rank's share */
+    bool orthogonalises;       /* Muon: both are of what it leaves to AdamW (sim/step/muon.h) */
 };
 
 extern const char *const optimizer_names[];
 const struct optimizer *optimizer_at(int index);
+int optimizer_index(const char *name); /* -1: no optimizer has this name */
 void optimizer_use_stack(struct optimizer *optimizer, const struct stack *stack,
                          enum precision precision);
 

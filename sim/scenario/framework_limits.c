@@ -32,7 +32,9 @@ static void megatron_limits(const struct scenario *s, struct arena *arena, struc
         add(list, "backend-zero",
             arena_format(arena, "ZeRO-%ld: the distributed optimizer shards optimizer state alone",
                          (long)layout->zero_stage));
-    if (layout->zero_stage == 1 && strcmp(s->optimizer->name, "adamw") != 0)
+    /* Muon has a distributed optimizer of its own (layer_wise_optimizer.py) */
+    if (layout->zero_stage == 1 && !s->optimizer->orthogonalises &&
+        strcmp(s->optimizer->name, "adamw") != 0)
         add(list, "backend-optimizer",
             arena_format(arena,
                          "training.optimizer %s with ZeRO-1: the distributed optimizer takes Adam "

@@ -264,7 +264,9 @@ static const struct field training_fields[] = {
       "host memory",
       NULL },
     { "optimizer", FIELD_CHOICE, AT(optimizer), 0, 0, "\"adamw\"", "",
-      "decides optimizer state and update time", optimizer_names },
+      "decides optimizer state and update time; muon, of the blocks' matrices, adamw of the rest, "
+      "is that of a stack that says so",
+      optimizer_names },
     { "adamw_kernels", FIELD_CHOICE, AT(adamw_kernels), 0, 0, "\"usual\"", "",
       "of PyTorch's AdamW (backend fsdp): one kernel for all tensors (fused=True) or one for each "
       "operation (foreach=True, PyTorch's default); usual: as the stack has it",

@@ -32,6 +32,18 @@ static void choose_backend(struct reader *r) {
                                     s->stack->backend, s->stack->name));
 }
 
+/* A recipe that trains with Muon. */
+static void choose_optimizer(struct reader *r) {
+    struct scenario *s = r->s;
+    if (s->stack == NULL || s->stack->optimizer != STACK_MUON ||
+        scenario_present(cJSON_GetObjectItemCaseSensitive(r->top.training, "optimizer")) != NULL)
+        return;
+    s->training_fields.optimizer = optimizer_index("muon");
+    scenario_assume(r,
+                    arena_format(s->arena, "optimizer muon, that of stack %s (training.optimizer)",
+                                 s->stack->name));
+}
+
 /* What the stack states holds instead of the figures of backend and optimizer, and where the layout
  * does not say. */
 static void use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
@@ -72,6 +84,7 @@ bool scenario_load_stack(struct reader *r) {
     if (strcmp(f->stack, "none") != 0 && !find_stack(r)) return false;
     if (!layout_says(r, "sp")) f->sp = true;
     if (s->stack != NULL) choose_backend(r);
+    choose_optimizer(r);
     const struct backend *row = backend_at(f->backend);
     if (!layout_says(r, "zero_stage")) f->zero_stage = backend_usual_zero_stage(row->name, f->pp);
     if (usual)
@@ -150,6 +163,8 @@ static bool is_replaced(const struct scenario *s, const char *cause) {
                                                "fp16_gradient_bytes", "accumulate_bytes_moved" };
     if (strcmp(cause, "reduces_once") == 0)
         return s->training_fields.gradient_sync != GRADIENT_SYNC_USUAL;
+    if (strcmp(cause, "optimizer") == 0 || strcmp(cause, "muon_whole") == 0)
+        return !s->optimizer->orthogonalises;
     if (strcmp(cause, "optimizer_traffic") == 0 || strcmp(cause, "update_bytes") == 0)
         return s->training_fields.adamw_kernels != ADAMW_KERNELS_USUAL;
     if (s->training_fields.reduce_dtype == REDUCE_USUAL) return false;

@@ -121,8 +121,12 @@ void step_fill_static_memory(struct step_model *m) {
             m->late_gradient_bytes[stage] = bytes[MEMORY_GRADIENTS];
         bytes[MEMORY_GRADIENTS] += bucket_bytes(m, trainable);
         m->update_bytes[stage] = trainable * s->backend->step.update_bytes / shards;
+        const struct muon_stage *muon = &m->muon[stage];
+        const double state_bytes = s->optimizer->state_bytes;
         bytes[MEMORY_OPTIMIZER] =
-            (trainable * s->optimizer->state_bytes - spared_master_bytes(m, stage)) / shards;
+            ((trainable - muon->parameters) * state_bytes - spared_master_bytes(m, stage)) /
+                shards +
+            muon_state_bytes(m, muon, state_bytes);
         bytes[MEMORY_COMMUNICATION] =
             s->backend->step.communicator_bytes * (double)communicators + neighbour_bytes;
         bytes[MEMORY_CONTEXT] = isnan(s->backend->step.context_bytes)

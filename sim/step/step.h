@@ -15,6 +15,7 @@
 #define BALLAST_SIM_STEP_STEP_H
 
 #include "sim/engine/engine.h"
+#include "sim/step/muon.h"
 #include "sim/step/offload.h"
 #include "sim/step/slowness.h"
 #include "sim/step/price_table.h"
@@ -134,6 +135,7 @@ struct step_model {
     const struct planner_oracle *oracle;
     struct outer_list
         *record; /* writes down prices outside of layers (outer_operators.h); NULL: no */
+    struct muon_stage *muon;           /* per stage: matrices that are orthogonalised */
     int64_t *optimizer_ns, *gather_ns; /* per stage: update, and ZeRO-1 and 2 parameter gather */
     double *synchronize_moving,
         *update_moving; /* per stage: shares of reduction and gather that slow

@@ -233,10 +233,12 @@ static void price_synchronisation(struct step_model *m) {
     struct communicator shards = layout_shard_group(layout);
     for (int64_t stage = 0; stage < m->stage_count; stage++) {
         double trainable = (double)m->trainable_rank_parameters[stage];
-        double reduced = trainable * s->backend->gradient_reduce_bytes;
+        const struct muon_stage *muon = &m->muon[stage];
         const struct outer_call reduce = { OUTER_REDUCTION, stage, 1, 1 },
                                 run = { OUTER_UPDATE, stage, 1, 1 };
         const bool scatters = sharded_state && !s->backend->zero1_all_reduce;
+        const double filling = scatters ? muon->padded - muon->parameters : 0,
+                     reduced = (trainable + filling) * s->backend->gradient_reduce_bytes;
         if (layout->zero_stage <= 1) {
             m->synchronize_ns[stage] =
                 scatters ? whole_reduction_ns(m, reduce, reduced)
@@ -244,19 +246,23 @@ static void price_synchronisation(struct step_model *m) {
             m->synchronize_moving[stage] = scatters ? outer_reduce_moving(m, reduced)
                                                     : outer_all_reduce_moving(m, reduced, &all);
         }
-        double share = sharded_state ? trainable / (double)layout->zero_group : trainable;
+        const double by_kernel = trainable - muon->parameters,
+                     share = sharded_state ? by_kernel / (double)layout->zero_group : by_kernel;
         struct operator_work update =
             operator_streaming("optimizer", OPERATOR_OPTIMIZER, PASS_UPDATE, PRECISION_FP32,
                                share * s->optimizer->update_bytes_moved);
-        if (trainable > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
+        if (by_kernel > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
+        m->optimizer_ns[stage] += muon_update_ns(m, stage, muon);
         if (layout->dp > 1 && layout->zero_stage <= 1)
             m->optimizer_ns[stage] +=
                 moved_ns(m, run, "passes over whole gradients",
                          trainable * s->backend->step.gradient_passes * s->backend->gradient_bytes);
         m->optimizer_ns[stage] += outer_host_ns(m, stage);
         if (sharded_state && !gathers_in_forward(m)) {
-            m->gather_ns[stage] = outer_gather_ns(m, stage, m->gathered_bytes[stage], &shards);
-            m->update_moving[stage] = outer_gather_moving(m, m->gathered_bytes[stage]);
+            const double gathered = m->gathered_bytes[stage] +
+                                    (layout->zero_stage == 1 ? muon_gather_bytes(m, muon) : 0);
+            m->gather_ns[stage] = outer_gather_ns(m, stage, gathered, &shards);
+            m->update_moving[stage] = outer_gather_moving(m, gathered);
         }
         if (layout->zero_stage == 3)
             for (int64_t unit = 0; unit < m->unit_count; unit++)
@@ -418,6 +424,7 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->late_gradient_bytes = arena_array(arena, double, m->stage_count);
     m->gathered_weight_bytes = arena_array(arena, double, m->stage_count);
     m->update_bytes = arena_array(arena, double, m->stage_count);
+    m->muon = arena_array(arena, struct muon_stage, m->stage_count);
     m->accumulate_ns = arena_array(arena, int64_t, m->part_count);
     m->synchronize_ns = arena_array(arena, int64_t, m->stage_count);
     m->optimizer_ns = arena_array(arena, int64_t, m->stage_count);
@@ -429,6 +436,8 @@ struct step_model *step_model_create(struct arena *arena, const struct scenario 
     m->offload_window = arena_array(arena, int64_t, scenario->model->layer_count);
     set_offload_windows(m);
     count_layers(m);
+    for (int64_t stage = 0; stage < m->stage_count; stage++)
+        muon_stage_fill(m, stage, &m->muon[stage]);
     count_kinds(m);
     price_units(arena, m);
     m->head_gather_ns = outer_head_gather_ns(m, 1);

@@ -165,14 +165,17 @@ static void megatron_sizes(const struct job *job, struct arena *arena, struct la
 }
 
 /* validate_args: --overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce;
- * DistributedOptimizer takes Adam alone. */
+ * DistributedOptimizer takes Adam alone, Muon has LayerWiseDistributedOptimizer. */
 static void megatron_sharding(const struct job *job, struct arena *arena,
                               struct launch_flags *out) {
     const struct layout *layout = &job->scenario->layout;
     const bool adam = is_adam(job);
-    if (!adam) FLAG(out, "--optimizer sgd --sgd-momentum 0.9");
-    if (!adam) NOTE(out, "training.optimizer sgd-momentum: 0.9 is Megatron-LM's own default");
-    if (layout->zero_stage == 1) FLAG(out, "--use-distributed-optimizer");
+    const bool muon = job->scenario->optimizer->orthogonalises;
+    if (muon) FLAG(out, "--optimizer %s", layout->zero_stage == 1 ? "dist_muon" : "muon");
+    if (!adam && !muon) FLAG(out, "--optimizer sgd --sgd-momentum 0.9");
+    if (!adam && !muon)
+        NOTE(out, "training.optimizer sgd-momentum: 0.9 is Megatron-LM's own default");
+    if (layout->zero_stage == 1 && !muon) FLAG(out, "--use-distributed-optimizer");
     if (layout->zero_stage == 1 && layout->zero_group < layout->dp * layout->cp)
         FLAG(out, "--num-distributed-optimizer-instances %ld",
              (long)(layout->dp * layout->cp / layout->zero_group));
@@ -492,7 +495,7 @@ static void deepspeed_notes(const struct job *job, bool megatron, struct arena *
     if (training->attention == TRAINING_FLASH_1)
         NOTE(out, "training.attention flash-1: PyTorch 2.0 or 2.1 with attn_implementation sdpa");
     if (!is_adam(job))
-        NOTE(out, "training.optimizer sgd-momentum: build it in the training script");
+        NOTE(out, "training.optimizer %s: build it in the training script", s->optimizer->name);
     if (training->deterministic != DETERMINISM_NONE)
         NOTE(out,
              "training.deterministic %s: torch.use_deterministic_algorithms(True) in the training "

@@ -583,6 +583,22 @@ static void add_gradient_sync(cJSON *training, struct measured_row *row) {
     cJSON_AddStringToObject(training, "gradient_sync", sync);
 }
 
+/* As the row says, else as its stack, which needs no word. */
+static bool trains_with_muon(cJSON *training, struct measured_row *row) {
+    const char *by, *optimizer = said_by(row, row->run.optimizer, measured_optimizer, &by);
+    const bool usual = row->out->stack->optimizer == STACK_MUON;
+    if (optimizer != NULL && optimizer_index(optimizer) < 0) {
+        measured_row_note(row, "optimizer: %s is not simulated, taken as usual", optimizer);
+        optimizer = NULL;
+    }
+    if (optimizer == NULL) return usual;
+    const bool muon = strcmp(optimizer, "muon") == 0;
+    if (muon == usual) return muon;
+    measured_row_note(row, "optimizer: %s%s", optimizer, by[0] != '\0' ? by : ", as the row says");
+    cJSON_AddStringToObject(training, "optimizer", optimizer);
+    return muon;
+}
+
 /* Of PyTorch's AdamW. */
 static void add_adamw_kernels(cJSON *training, struct measured_row *row) {
     const char *by, *kernels = said_by(row, row->run.adamw_kernels, measured_adamw_kernels, &by);
@@ -629,7 +645,7 @@ static void add_training(cJSON *root, struct measured_row *row) {
     add_precision_aware(training, row);
     add_reduce_dtype(training, row, precision);
     add_gradient_sync(training, row);
-    add_adamw_kernels(training, row);
+    if (!trains_with_muon(training, row)) add_adamw_kernels(training, row);
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
         cJSON_AddStringToObject(policy, "schedule", "gpipe");

@@ -81,6 +81,7 @@ static const struct column {
     { "reduce_dtype", COLUMN_WORD, AT(reduce_dtype), 0, 0 },
     { "gradient_sync", COLUMN_WORD, AT(gradient_sync), 0, 0 },
     { "adamw_kernels", COLUMN_WORD, AT(adamw_kernels), 0, 0 },
+    { "optimizer", COLUMN_WORD, AT(optimizer), 0, 0 },
     { "recompute", COLUMN_WORD, AT(recompute), 0, 0 },
     { "offload_blocks", COLUMN_COUNT, AT(offload_blocks), 0, 10000 },
     { "attention", COLUMN_WORD, AT(attention), 0, 0 },

@@ -16,8 +16,8 @@ enum { MEASURED_READING_LIMIT = 8 };
 struct measured_run {
     const char *row_id, *source, *model, *modality, *head, *moe, *hardware, *ffn, *norm, *position,
         *qk_norm, *schedule, *precision, *fp8_recipe, *exp_avg_dtype, *exp_avg_sq_dtype,
-        *main_grads_dtype, *reduce_dtype, *gradient_sync, *adamw_kernels, *recompute, *attention,
-        *deterministic, *overlap, *vision_model, *image_wh, *frozen, *outcome, *stack,
+        *main_grads_dtype, *reduce_dtype, *gradient_sync, *adamw_kernels, *optimizer, *recompute,
+        *attention, *deterministic, *overlap, *vision_model, *image_wh, *frozen, *outcome, *stack,
         *peak_mem_kind, *lora_targets, *seq_len_text, *zero_stage_text; /* "" when empty */
     const char *notes, *notes_cell; /* without what they call not stated; as they are written */
     const char *mistake; /* values that no run can have, with line and columns; NULL: none */

@@ -26,6 +26,9 @@ const char *measured_gradient_sync(const char *text);
 /* How PyTorch's AdamW ran, as training.adamw_kernels has it: "fused" ("AdamW fused", "fused=True"),
  * "foreach" ("AdamW not fused") or NULL where nothing or both are said. */
 const char *measured_adamw_kernels(const char *text);
+/* "muon" where it says that matrices were updated by Muon ("Muon for the blocks", "NorMuon"), as
+ * training.optimizer has it; NULL where it does not, or says of something that it is not Muon's. */
+const char *measured_optimizer(const char *text);
 
 /* The format's word for the attention kernel that it names ("FlashAttention-2" flash-2, "unfused
  * attention" naive), and for what it says is run again ("gradient checkpointing" full,

@@ -1,5 +1,5 @@
 /* measured_said_update.c - what a source says of the end of a step: when gradients that accumulate
- * are reduced, and how PyTorch's AdamW runs. */
+ * are reduced, how PyTorch's AdamW runs, and whether Muon updates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -161,6 +161,25 @@ const char *measured_adamw_kernels(const char *text) {
         for (int i = 0; i < clause.count; i++) {
             const char *said = adamw_at(&clause, i, text);
             if (said != NULL && !agrees(&found, said)) return NULL;
+        }
+    }
+    return found;
+}
+
+/* ---- Muon ---- */
+
+const char *measured_optimizer(const char *text) {
+    static const char *const names[] = { "muon", "normuon", "distmuon", NULL };
+    /* of another run: "the later code uses Muon" */
+    static const char *const others[] = { "later", "earlier", "newer", "older", NULL };
+    const char *found = NULL;
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        if (clause_is_unclear(&clause) || clause_mentions(&clause, others)) continue;
+        for (int i = 0; i < clause.count; i++) {
+            if (!clause_is_one_of(clause.tokens[i], names)) continue;
+            if (clause_polarity(&clause, i, i, text) != POLARITY_SAID) return NULL;
+            found = "muon";
         }
     }
     return found;

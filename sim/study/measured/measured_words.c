@@ -75,6 +75,8 @@ static const struct word {
     { "gradient_sync", "last", "once no-sync" },
     { "adamw_kernels", "fused", "adamw-torch-fused" },
     { "adamw_kernels", "foreach", "for-each multi-tensor adamw-torch" },
+    { "optimizer", "adamw", "adam fused-adam fusedadam adamw-fused" },
+    { "optimizer", "muon", "normuon dist-muon muon-adamw muon+adamw" },
     { "recompute", "none", "no off false 0 disabled" },
     { "recompute", "full",
       "yes on true 1 enabled all uniform uniform-1 full-recompute full-checkpointing full-block "

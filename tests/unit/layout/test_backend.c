@@ -36,8 +36,10 @@ static void test_optimizers(void **state) {
         if (o->update_bytes_moved != 2 * o->state_bytes + 4 + 2)
             fail_msg("%s: moves %g bytes for %g of state", o->name, o->update_bytes_moved,
                      o->state_bytes);
+        assert_int_equal(optimizer_index(o->name), count);
     }
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 3);
+    assert_int_equal(optimizer_index("lion"), -1);
 }
 
 /* Precision of the matmuls decides which gradients a stack holds; what it does not state stays. */

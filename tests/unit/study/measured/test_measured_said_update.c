@@ -65,6 +65,31 @@ static void test_adamw_kernels(void **state) {
     assert_int_equal(failed, 0);
 }
 
+static void test_optimizer(void **state) {
+    (void)state;
+    int failed = 0;
+    static const struct {
+        const char *text, *want; /* NULL: it does not say */
+    } cases[] = {
+        { "Muon for the blocks, AdamW fused for the table", "muon" },
+        { "JAX (Flax NNX) of its own, jitted, NorMuon, one GPU", "muon" },
+        { "nanochat 2026 (torch.compile, bf16, Muon), PyTorch 2.9.1", "muon" },
+        { "AdamW, not Muon", NULL },
+        { "without Muon", NULL },
+        { "(the later code uses Muon and flex attention)", NULL },
+        { "fused AdamW", NULL },
+        { "muonic", NULL },
+        { "", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *got = measured_optimizer(cases[i].text);
+        if ((got == NULL) != (cases[i].want == NULL) ||
+            (got != NULL && strcmp(got, cases[i].want) != 0))
+            print_error("\"%s\": %s\n", cases[i].text, got == NULL ? "nothing" : got), failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
 static void test_gradient_sync(void **state) {
     (void)state;
     int failed = 0;
@@ -115,6 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradient_sync),
         cmocka_unit_test(test_adamw_kernels),
+        cmocka_unit_test(test_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
