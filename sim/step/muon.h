@@ -15,8 +15,8 @@
 
 struct step_model;
 
-/* q; k and v; projection; up; down: of three modules' blocks at most, rarely alike. */
-enum { MUON_SHAPE_LIMIT = 16 };
+/* q; k and v; projection; up; down: of each kind of block at most. */
+enum { MUON_SHAPE_LIMIT = 64 };
 
 struct muon_shape {
     int64_t rows, columns, count; /* of this rank's share under TP, over all blocks of the stage */
