@@ -190,6 +190,11 @@ struct stack_step {
     bool chunk_gathers; /* ZeRO-3 gathers a chunked head's weight for each chunk, in both passes */
     bool reduces_once;  /* sharded gradients stay whole between micro-batches (no_sync) */
     bool reduces_replicas_last; /* copies of sharded states are reduced behind the backward */
+    /* What is reduced beside the backward goes in buckets of so many parameters, at least so many
+     * for each data-parallel rank; 0: of about a layer. */
+    double reduce_bucket_parameters, reduce_bucket_rank_parameters;
+    bool first_stage_buckets; /* other stages, and parts after the first, are one bucket each */
+    bool gathers_at_forward;  /* a stage that waits for activations gathers when it has them */
     double overlap_cost; /* compute lost per second that moves bytes of ZeRO-2 and 3 beside it */
     double data_overlap_cost; /* the same, of ZeRO-0 and 1: reductions and gathers that hide */
     double shard_list_s; /* of the host, for each rank and tensor gathered or reduced as a list */
@@ -235,6 +240,7 @@ struct stack {
     /* what a measured run of this stack does where its source does not say */
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
+    bool overlap_shard_reduce; /* of DeepSpeed's ZeRO-2 */
     int64_t zero_stage;    /* without a pipeline; -1: the backend's usual one */
     const char *partition; /* policy.partition of a scenario that names none */
     bool no_dropout;       /* ... and without it, with unfused attention too */

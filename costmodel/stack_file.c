@@ -88,6 +88,8 @@ static const struct field stack_rows[] = {
       "gradients are reduced behind the last backward", NULL },
     { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "false", "",
       "parameters are gathered behind the next forward", NULL },
+    { "overlap_shard_reduce", FIELD_BOOL, AT(overlap_shard_reduce), 0, 0, "true", "",
+      "the same of DeepSpeed's ZeRO-2 (overlap_comm), behind each backward", NULL },
     { "norm_traffic", FIELD_DOUBLE, AT(norm_traffic), 0.1, 100, "1", "",
       "memory traffic of a norm over the fused kernel's", NULL },
     { "norm_backward_traffic", FIELD_DOUBLE, AT(norm_backward_traffic), 0.1, 100, "null", "",
@@ -277,6 +279,21 @@ static const struct field stack_rows[] = {
       NULL },
     { "reduces_replicas_last", FIELD_BOOL, AT(step.reduces_replicas_last), 0, 0, "false", "",
       "all-reduces between copies of sharded states are combined and come behind the backward",
+      NULL },
+    { "reduce_bucket_parameters", FIELD_DOUBLE, AT(step.reduce_bucket_parameters), 0, 1e12, "0",
+      "parameters",
+      "gradients that are reduced beside the backward go in buckets of so many, the last of which "
+      "has nothing to hide behind, and parameters come back likewise; 0: of about a layer",
+      NULL },
+    { "reduce_bucket_rank_parameters", FIELD_DOUBLE, AT(step.reduce_bucket_rank_parameters), 0,
+      1e12, "0", "parameters", "a bucket has at least so many for each data-parallel rank", NULL },
+    { "first_stage_buckets", FIELD_BOOL, AT(step.first_stage_buckets), 0, 0, "false", "",
+      "such buckets are the first stage's, of its first part of the model; every other part is one "
+      "bucket",
+      NULL },
+    { "gathers_at_forward", FIELD_BOOL, AT(step.gathers_at_forward), 0, 0, "false", "",
+      "a stage whose host waits for the first activations gathers its one bucket when it has them, "
+      "not beside the stages before it",
       NULL },
     { "gradient_buckets", FIELD_BOOL, AT(gradient_buckets), 0, 0, "true", "",
       "data parallelism without ZeRO reduces copies of the gradients, in buckets that stay "
@@ -616,6 +633,7 @@ static bool is_cause(const char *name) {
         "memory_rows",
         "attention_fitted",
         "overlap_parameter_gather",
+        "overlap_shard_reduce",
         "gpt_dropout",
         "no_dropout",
         "multimodal_band",

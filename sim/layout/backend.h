@@ -48,9 +48,10 @@ int backend_index(const char *name); /* -1: no backend has this name */
 /* What is sharded where nobody says it: ZeRO-1 with a pipeline of a backend that has no other
  * beside one, and for a name of no backend. */
 int64_t backend_usual_zero_stage(const char *name, int64_t pp);
-/* What no switch changes: ZeRO-2 and 3 reduce as the backward goes; ZeRO-3, and FSDP as ZeRO-2, gather
- * ahead of the blocks. */
-bool zero_always_reduces(int64_t zero_stage);
+/* What no switch changes: ZeRO-3, and FSDP as ZeRO-2, reduce as the backward goes and gather ahead of
+ * the blocks. DeepSpeed's ZeRO-2 reduces so with overlap_comm alone (stage_1_and_2.py,
+ * average_tensor). */
+bool backend_always_reduces(const struct backend *backend, int64_t zero_stage);
 bool backend_always_gathers(const struct backend *backend, int64_t zero_stage);
 /* What the stack states takes the place of the backend's own figure; `precision` of the matmuls,
  * `interleaved`: parts of the model take turns on each stage. */

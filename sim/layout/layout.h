@@ -23,7 +23,8 @@ struct layout {
         zero_group; /* ranks that hold one copy of what ZeRO shards; dp x cp, or a divisor (hybrid) */
     bool overlap_gradient_reduce,
         overlap_parameter_gather; /* ZeRO-0 and 1: behind the last backward, the
-                                                               next forward */
+                                                               next forward; DeepSpeed's ZeRO-2
+                                                               reduces behind each backward */
     int64_t gpus_per_node;
 };
 

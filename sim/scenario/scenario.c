@@ -602,6 +602,11 @@ bool scenario_gathers_cast(const struct scenario *s) {
            s->layout.zero_group > 1 && recipe_gathers_cast(s);
 }
 
+bool scenario_reduces_beside(const struct scenario *s) {
+    return s->layout.overlap_gradient_reduce ||
+           backend_always_reduces(s->backend, s->layout.zero_stage);
+}
+
 bool scenario_accumulates_shards(const struct scenario *s) {
     return strcmp(s->backend->name, "fsdp") == 0 && s->layout.zero_stage >= 2 &&
            s->layout.zero_group > 1 && s->micro_batches_per_rank > 1;

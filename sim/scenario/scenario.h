@@ -204,6 +204,8 @@ bool scenario_gathers_cast(const struct scenario *scenario);
 /* FSDP that shards the gradients of several micro-batches, which it may reduce behind each or once
  * (training.gradient_sync). */
 bool scenario_accumulates_shards(const struct scenario *scenario);
+/* Gradients, sharded or not, are reduced while the backward computes. */
+bool scenario_reduces_beside(const struct scenario *scenario);
 /* Several GPUs of a node reduce over PCIe, at a speed that is the server's and no rule states. */
 bool scenario_talks_over_pcie(const struct scenario *scenario);
 /* What a GPU copies to or from its host while all behind its link copy. */

@@ -218,7 +218,8 @@ static void overlap_assumption(struct reader *r) {
     const bool sharded = l->zero_stage > 1;
     const double cost =
         sharded ? s->backend->step.overlap_cost : s->backend->step.data_overlap_cost;
-    const bool hides = sharded || l->overlap_gradient_reduce || l->overlap_parameter_gather;
+    const bool hides =
+        l->zero_stage > 2 || scenario_reduces_beside(s) || l->overlap_parameter_gather;
     if (l->dp * l->cp == 1 || !hides || !(cost > 0)) return;
     scenario_assume(r, arena_format(s->arena,
                                     "data-parallel traffic that hides behind compute slows it by "
@@ -364,7 +365,11 @@ void standing_assumptions(struct reader *r) {
                                         "a stage waits for its sends to finish before it computes "
                                         "on (backend %s)",
                                         s->backend->name));
-    if (s->layout.zero_stage > 1)
+    if (s->layout.zero_stage > 1 && !scenario_reduces_beside(s))
+        scenario_assume(r,
+                        "gradients are reduced on the stream that computes, so that nothing hides "
+                        "(layout.overlap_gradient_reduce); collectives hold the ranks together");
+    else if (s->layout.zero_stage > 1)
         scenario_assume(
             r, "each block is gathered and reduced on its own, one block ahead; collectives "
                "hold the ranks together");

@@ -198,8 +198,8 @@ static const struct field layout_fields[] = {
       "sharding)",
       NULL },
     { "overlap_gradient_reduce", FIELD_BOOL, AT(overlap_gradient_reduce), 0, 0, "null", "",
-      "ZeRO-0 and 1: gradients are reduced behind the last micro-batch's backward; null: as the "
-      "stack does",
+      "ZeRO-0 and 1: gradients are reduced behind the last micro-batch's backward; DeepSpeed's "
+      "ZeRO-2: behind each; null: as the stack does",
       NULL },
     { "overlap_parameter_gather", FIELD_BOOL, AT(overlap_parameter_gather), 0, 0, "null", "",
       "ZeRO-1, and ZeRO-2 but FSDP's: parameters are gathered behind the next step's first "

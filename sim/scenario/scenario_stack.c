@@ -69,7 +69,9 @@ static void choose_overlap(struct reader *r) {
     struct scenario_layout *f = &r->s->layout_fields;
     if (!layout_says(r, "overlap_gradient_reduce"))
         f->overlap_gradient_reduce =
-            (stack != NULL && stack->overlap_gradient_reduce) || zero_always_reduces(f->zero_stage);
+            f->zero_stage == 2 && stack != NULL
+                ? stack->overlap_shard_reduce || backend_always_reduces(s->backend, 2)
+                : f->zero_stage >= 2 || (stack != NULL && stack->overlap_gradient_reduce);
     if (!layout_says(r, "overlap_parameter_gather"))
         f->overlap_parameter_gather = (stack != NULL && stack->overlap_parameter_gather) ||
                                       backend_always_gathers(s->backend, f->zero_stage);
@@ -138,8 +140,11 @@ static bool is_of_other_models(const struct scenario *s, const char *cause) {
 }
 
 static bool is_of_other_layouts(const struct scenario *s, const char *cause) {
-    return s->layout.cp == 1 &&
-           (strncmp(cause, "context_", 8) == 0 || strcmp(cause, "repeats_keys") == 0);
+    if (strncmp(cause, "context_", 8) == 0 || strcmp(cause, "repeats_keys") == 0)
+        return s->layout.cp == 1;
+    if (strncmp(cause, "reduce_bucket_", 14) == 0) return s->layout.dp * s->layout.cp == 1;
+    return s->layout.pp == 1 &&
+           (strcmp(cause, "first_stage_buckets") == 0 || strcmp(cause, "gathers_at_forward") == 0);
 }
 
 /* "fp16_gradient_bytes" says nothing of a training in bf16, nor "host_fp8_us". */

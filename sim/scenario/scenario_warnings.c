@@ -58,7 +58,7 @@ void warn_of_idle_overlap(struct reader *r) {
         const char *key, *does;
         bool always;
     } idle[] = { { "overlap_gradient_reduce", "reduces beside the backward",
-                   zero_always_reduces(stage) },
+                   backend_always_reduces(r->s->backend, stage) },
                  { "overlap_parameter_gather", "gathers beside the passes",
                    backend_always_gathers(r->s->backend, stage) } };
     for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {

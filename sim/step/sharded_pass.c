@@ -36,6 +36,7 @@ int64_t sharded_backward_ns(const struct sharded_pass *pass) {
             gathered = network = later(network, before) + pass->units[i - 1].gather_again_ns;
         compute = later(compute, ready) + unit->backward_ns;
         if (unit->reduce_ns > 0) network = later(network, compute) + unit->reduce_ns;
+        if (pass->reduces_alone) compute = later(compute, network);
         before = compute;
     }
     compute += pass->first.backward_ns;

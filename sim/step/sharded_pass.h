@@ -33,6 +33,7 @@ struct sharded_pass {
      * gathers by itself, in either pass, hides behind nothing. */
     struct sharded_unit first, last;
     int64_t root_gather_ns, root_reduce_ns;
+    bool reduces_alone; /* on the stream of the compute, so that no reduction hides */
 };
 
 int64_t sharded_forward_ns(const struct sharded_pass *pass);

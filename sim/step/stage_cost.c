@@ -153,7 +153,8 @@ static void shard_passes(const struct step_model *m, const struct batch_shape *s
     struct sharded_pass pass = { .units = units,
                                  .unit_count = m->unit_count,
                                  .root_gather_ns = m->root_gather_ns,
-                                 .root_reduce_ns = reduces ? m->root_reduce_ns : 0 };
+                                 .root_reduce_ns = reduces ? m->root_reduce_ns : 0,
+                                 .reduces_alone = !scenario_reduces_beside(m->scenario) };
     int64_t own_ns = cost->forward_ns + cost->backward_ns, forward_ns = 0, backward_ns = 0,
             unit = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {

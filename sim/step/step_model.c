@@ -72,6 +72,11 @@ static int64_t held_parameters(const struct step_model *m, int64_t layer) {
                                                                 : held->own;
 }
 
+static double trained_parameters(const struct step_model *m, int64_t layer) {
+    return (double)(step_layer_need(m, layer).weight ? held_parameters(m, layer)
+                                                     : step_layer_parameters(m, layer)->adapters);
+}
+
 static void count_adapters(struct step_model *m, int64_t part, int64_t layer) {
     const int64_t stage = part % m->stage_count,
                   parameters = step_layer_parameters(m, layer)->adapters;
@@ -281,15 +286,48 @@ static int64_t passes_beside(const struct step_model *m) {
     return 1 + (m->chunk_count - 1) * m->stage_count;
 }
 
-/* Overlap goes by buckets of about a layer: the last one has nothing left to hide behind. What
- * hides slows the passes beside it while it moves. */
-static int64_t overlapped_ns(const struct step_model *m, int64_t stage, int64_t communication_ns,
-                             double moving, int64_t pass_ns) {
+/* Parameters of a full bucket; 0 where buckets are of about a layer, as FSDP's units are. */
+static double full_bucket(const struct step_model *m) {
+    const struct stack_step *step = &m->scenario->backend->step;
+    const struct layout *layout = &m->scenario->layout;
+    if (m->scenario->backend->unit_gradients) return 0;
+    const double ranks = (double)(layout->dp * layout->cp);
+    return fmax(step->reduce_bucket_parameters, step->reduce_bucket_rank_parameters * ranks);
+}
+
+/* Buckets are filled from a part's last layer to its first, so the last one has what full ones
+ * leave of the blocks, and the token embedding: one tensor, whose gradient comes last of all. */
+static double last_bucket(const struct step_model *m, int64_t part) {
+    const int64_t first = m->plan->first_layer[part];
+    const double trained = (double)m->trainable_part_parameters[part];
+    const bool embeds = first < m->plan->first_layer[part + 1] &&
+                        m->scenario->model->layers[first].kind == LAYER_TOKEN_EMBEDDING &&
+                        step_layer_need(m, first).weight;
+    const double table = embeds ? (double)held_parameters(m, first) : 0;
+    return fmod(trained - table, full_bucket(m)) + table;
+}
+
+/* What goes last of a stage's traffic, with nothing left to hide behind. Megatron-core divides the
+ * first part of the first stage alone: others reduce while that one still computes. */
+static int64_t last_bucket_ns(const struct step_model *m, int64_t stage, int64_t communication_ns) {
+    if (full_bucket(m) > 0) {
+        const bool whole = stage > 0 && m->scenario->backend->step.first_stage_buckets;
+        const double last =
+            whole ? (double)m->trainable_part_parameters[stage] : last_bucket(m, stage);
+        const double all = (double)m->trainable_rank_parameters[stage];
+        return all > 0 ? llround((double)communication_ns * last / all) : communication_ns;
+    }
     int64_t layers = 0;
     for (int64_t part = stage; part < m->part_count; part += m->stage_count)
         layers += m->plan->first_layer[part + 1] - m->plan->first_layer[part];
+    return communication_ns / layers;
+}
+
+/* Overlap goes by buckets. What hides slows the passes beside it while it moves. */
+static int64_t overlapped_ns(const struct step_model *m, int64_t stage, int64_t communication_ns,
+                             double moving, int64_t pass_ns) {
     const int64_t beside_ns = pass_ns * passes_beside(m);
-    int64_t hidden_ns = communication_ns - communication_ns / layers;
+    int64_t hidden_ns = communication_ns - last_bucket_ns(m, stage, communication_ns);
     if (hidden_ns > beside_ns) hidden_ns = beside_ns;
     return communication_ns - hidden_ns +
            llround(m->scenario->backend->step.data_overlap_cost * moving * (double)hidden_ns);
@@ -317,6 +355,23 @@ int64_t step_exposed_reduce_ns(const struct step_model *m, int64_t stage, int64_
     return overlapped_ns(m, stage, ns, m->synchronize_moving[stage], backward_ns);
 }
 
+/* What a stage's gather adds to the wait for its first forward. Where all stages begin to gather at
+ * once, a later one waits anyway while those before it run theirs. Where each begins when the
+ * activations are there, it delays all stages behind it. */
+static int64_t exposed_gather_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
+    const struct backend *backend = m->scenario->backend;
+    const int64_t ns =
+        overlapped_ns(m, stage, m->gather_ns[stage], m->update_moving[stage], forward_ns);
+    if (stage == 0 || !backend->step.first_stage_buckets) return ns;
+    if (backend->step.gathers_at_forward && backend->send_blocks_host) {
+        int64_t waits_ns = last_bucket_ns(m, 0, m->gather_ns[0]);
+        for (int64_t i = 1; i <= stage; i++)
+            waits_ns += m->gather_ns[i];
+        return waits_ns;
+    }
+    return ns > stage * forward_ns ? ns - stage * forward_ns : 0;
+}
+
 int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_t forward_ns) {
     int64_t ns = m->gather_ns[stage];
     const struct layout *layout = &m->scenario->layout;
@@ -324,8 +379,26 @@ int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_
     if (layout->zero_stage < 3 &&
         (layout->overlap_parameter_gather ||
          backend_always_gathers(m->scenario->backend, layout->zero_stage)))
-        ns = overlapped_ns(m, stage, ns, m->update_moving[stage], forward_ns);
+        ns = exposed_gather_ns(m, stage, forward_ns);
     return m->optimizer_ns[stage] + ns;
+}
+
+/* DeepSpeed's ZeRO-2 reduces buckets: each goes with the block that fills it, what is left at the
+ * first block with the root unit. */
+static void join_buckets(struct step_model *m) {
+    const double full = full_bucket(m);
+    if (m->scenario->layout.zero_stage != 2 || full <= 0) return;
+    double filled = 0;
+    int64_t waiting_ns = 0;
+    for (int64_t unit = m->unit_count - 1; unit >= 0; unit--) {
+        filled += trained_parameters(m, m->unit_layer[unit]);
+        waiting_ns += m->unit_reduce_ns[unit];
+        m->unit_reduce_ns[unit] = filled >= full ? waiting_ns : 0;
+        if (filled < full) continue;
+        filled = fmod(filled, full);
+        waiting_ns = 0;
+    }
+    m->root_reduce_ns += waiting_ns;
 }
 
 /* ZeRO-2 and 3: one unit per transformer block, all else in the root unit. */
@@ -349,8 +422,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     for (int64_t i = 0; i < model->layer_count; i++) {
         double parameters = (double)held_parameters(m, i);
         const double bytes = weight_bytes(m, i) * parameters;
-        const double adapters = (double)step_layer_parameters(m, i)->adapters;
-        const double trained = step_layer_need(m, i).weight ? parameters : adapters;
+        const double trained = trained_parameters(m, i);
         double gradients = trained * s->backend->gradient_reduce_bytes;
         enum layer_kind kind = model->layers[i].kind;
         if (!layer_kind_is_block(kind)) {
@@ -389,6 +461,7 @@ static void price_units(struct arena *arena, struct step_model *m) {
     if (last_gradients > 0)
         m->root_reduce_ns += outer_replicas_reduction_ns(m, reduce, last_gradients);
     if (root_gradients > 0) m->root_reduce_ns += whole_reduction_ns(m, reduce, root_gradients);
+    join_buckets(m);
 }
 
 struct step_model *step_model_create(struct arena *arena, const struct scenario *scenario,

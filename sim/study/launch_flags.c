@@ -455,7 +455,7 @@ static void deepspeed_config(const struct job *job, struct arena *arena, struct 
     cJSON_AddNumberToObject(zero, "stage", (double)s->layout.zero_stage);
     if (s->layout.zero_stage > 0)
         cJSON_AddBoolToObject(zero, "overlap_comm",
-                              s->layout.overlap_gradient_reduce || s->layout.zero_stage > 1);
+                              s->layout.overlap_gradient_reduce || s->layout.zero_stage > 2);
     if (s->layout.zero_group < s->layout.dp * s->layout.cp && s->layout.zero_stage == 3)
         cJSON_AddNumberToObject(zero, "mics_shard_size", (double)s->layout.zero_group);
     char *text = cJSON_Print(config);

@@ -312,10 +312,12 @@ static void add_layout(cJSON *root, struct measured_row *row) {
     if (row->zero_group > 0) cJSON_AddNumberToObject(layout, "zero_group", (double)row->zero_group);
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
-    if (row->zero_stage < 2)
-        cJSON_AddBoolToObject(
-            layout, "overlap_gradient_reduce",
-            measured_run_overlaps(r, "gradients", stack->overlap_gradient_reduce));
+    const bool shards = row->zero_stage == 2 && strcmp(row->backend, "deepspeed") == 0;
+    if (row->zero_stage < 2 || shards)
+        cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
+                              measured_run_overlaps(r, "gradients",
+                                                    shards ? stack->overlap_shard_reduce
+                                                           : stack->overlap_gradient_reduce));
     else if (r->overlap[0] != '\0' && !measured_run_overlaps(r, "gradients", false))
         measured_row_note(row, "overlap: ZeRO-%ld reduces beside the backward all the same",
                           (long)row->zero_stage);

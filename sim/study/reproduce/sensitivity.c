@@ -39,8 +39,7 @@ static const char *no_sequence_parallel(const struct scenario *s, struct arena *
 
 static const char *hidden_reduction(const struct scenario *s, struct arena *arena) {
     (void)arena;
-    bool exposed =
-        s->layout.dp > 1 && s->layout.zero_stage < 2 && !s->layout.overlap_gradient_reduce;
+    bool exposed = s->layout.dp > 1 && !scenario_reduces_beside(s);
     return exposed ? "layout.overlap_gradient_reduce=true" : NULL;
 }
 

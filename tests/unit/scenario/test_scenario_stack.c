@@ -44,11 +44,13 @@ static void test_attention_of_another_gpu_is_not_told(void **state) {
     }
 }
 
+#define ZERO_2 "layout.backend=deepspeed", "layout.zero_stage=2", "layout.pp=1", "layout.dp=null"
+
 /* megatron-core hides both; what the layout says goes first. */
 static void test_overlap_as_the_stack_does(void **state) {
     (void)state;
     static const struct {
-        const char *overrides[4];
+        const char *overrides[7];
         bool reduce, gather;
     } cases[] = {
         { { NULL }, true, true },
@@ -60,6 +62,12 @@ static void test_overlap_as_the_stack_does(void **state) {
         /* what sharding does by itself, whatever the stack */
         { { "layout.stack=none", "layout.backend=fsdp", "layout.zero_stage=2" }, true, true },
         { { "layout.stack=none", "layout.backend=fsdp", "layout.zero_stage=3" }, true, true },
+        /* DeepSpeed's ZeRO-2 by its overlap_comm, which Transformers' files set */
+        { { "layout.stack=hf-deepspeed", ZERO_2 }, true, false },
+        { { "layout.stack=megatron-deepspeed-2023", ZERO_2 }, false, false },
+        { { "layout.stack=megatron-deepspeed-2023", "layout.overlap_gradient_reduce=true", ZERO_2 },
+          true,
+          false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);

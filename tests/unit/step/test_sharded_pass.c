@@ -98,9 +98,10 @@ static const struct {
 static void test_passes(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sharded_pass pass = { cases[i].units,          cases[i].count,
-                                     cases[i].first,          cases[i].last,
-                                     cases[i].root_gather_ns, cases[i].root_reduce_ns };
+        struct sharded_pass pass = {
+            cases[i].units,          cases[i].count,          cases[i].first, cases[i].last,
+            cases[i].root_gather_ns, cases[i].root_reduce_ns, false
+        };
         int64_t forward = sharded_forward_ns(&pass), backward = sharded_backward_ns(&pass);
         if (forward != cases[i].want_forward_ns || backward != cases[i].want_backward_ns)
             fail_msg("%s: got %ld and %ld ns, want %ld and %ld", cases[i].name, (long)forward,
@@ -109,7 +110,19 @@ static void test_passes(void **state) {
     }
 }
 
+/* On the compute's stream reductions add to the backward; gathers stay beside it. */
+static void test_reduces_alone(void **state) {
+    (void)state;
+    const struct sharded_unit units[] = { { 10, 20, 0, 6, 0 }, { 10, 20, 0, 6, 0 } };
+    struct sharded_pass pass = { .units = units, .unit_count = 2, .root_reduce_ns = 9 };
+    assert_int_equal(sharded_backward_ns(&pass), 46 + 9);
+    pass.reduces_alone = true;
+    assert_int_equal(sharded_backward_ns(&pass), 40 + 12 + 9);
+    assert_int_equal(sharded_forward_ns(&pass), 20);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_passes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_passes),
+                                        cmocka_unit_test(test_reduces_alone) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -615,6 +615,102 @@ static void test_hidden_synchronisation(void **state) {
     }
 }
 
+/* A step model with such buckets, whose gathers wait for activations or not. */
+static struct step_model bucketed(struct step_fixture *f, struct backend *backend) {
+    fixture_open(f, language_setup);
+    f->scenario->layout.overlap_gradient_reduce = true;
+    f->scenario->layout.overlap_parameter_gather = true;
+    *backend = *f->scenario->backend;
+    backend->zero1_all_reduce = false;
+    f->scenario->backend = backend;
+    fixture_halves(f);
+    return *f->step;
+}
+
+static void check_share(size_t index, int64_t got_ns, int64_t whole_ns, double share) {
+    if (fabs((double)got_ns - share * (double)whole_ns) > 1)
+        fail_msg("case %zu: got %ld ns, want %.6f of %ld", index, (long)got_ns, share,
+                 (long)whole_ns);
+}
+
+/* With time enough to hide the rest, the last bucket is left: what full ones leave of the blocks, and
+ * the embedding; of Megatron-core's later stages all. */
+static void test_reduction_buckets(void **state) {
+    (void)state;
+    const double first = 24 * BLOCK + EMBEDDING, second = 24 * BLOCK + HEAD;
+    static const struct {
+        double parameters, rank_parameters;
+        bool first_stage;
+        double left_first, left_second; /* blocks' and head's parameters of the last bucket */
+    } cases[] = {
+        { 5 * BLOCK, 0, false, 4 * BLOCK, HEAD - BLOCK }, /* head and 4 blocks fill one */
+        { 5 * BLOCK, 0, true, 4 * BLOCK, 24 * BLOCK + HEAD },
+        { BLOCK, 3.5 * BLOCK, false, 3 * BLOCK, 3 * BLOCK + HEAD }, /* two ranks: 7 blocks */
+        { 1e12, 0, true, 24 * BLOCK, 24 * BLOCK + HEAD },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct step_fixture f;
+        struct backend backend;
+        const struct step_model m = bucketed(&f, &backend);
+        backend.step.reduce_bucket_parameters = cases[i].parameters;
+        backend.step.reduce_bucket_rank_parameters = cases[i].rank_parameters;
+        backend.step.first_stage_buckets = cases[i].first_stage;
+        const int64_t long_ns = 1000 * NS_PER_S;
+        check_share(i, step_exposed_reduce_ns(&m, 0, long_ns), m.synchronize_ns[0],
+                    (cases[i].left_first + EMBEDDING) / first);
+        check_share(i, step_exposed_reduce_ns(&m, 1, long_ns), m.synchronize_ns[1],
+                    cases[i].left_second / second);
+        check_share(i, step_exposed_update_ns(&m, 0, long_ns) - m.optimizer_ns[0], m.gather_ns[0],
+                    (cases[i].left_first + EMBEDDING) / first);
+        fixture_close(&f);
+    }
+}
+
+/* A later stage's gather, one bucket, has the forwards of the stages before it, unless it begins
+ * behind them. */
+static void test_later_gathers(void **state) {
+    (void)state;
+    struct step_fixture f;
+    struct backend backend;
+    const struct step_model m = bucketed(&f, &backend);
+    backend.step.reduce_bucket_parameters = BLOCK;
+    backend.step.first_stage_buckets = true;
+    const int64_t gather_ns = m.gather_ns[1], pass_ns = gather_ns / 4;
+    assert_int_equal(step_exposed_update_ns(&m, 1, pass_ns) - m.optimizer_ns[1],
+                     gather_ns - pass_ns);
+    assert_int_equal(step_exposed_update_ns(&m, 1, 2 * gather_ns), m.optimizer_ns[1]);
+    backend.step.gathers_at_forward = true;
+    assert_int_equal(step_exposed_update_ns(&m, 1, 2 * gather_ns), m.optimizer_ns[1]);
+    backend.send_blocks_host = true;
+    const int64_t first_ns = step_exposed_update_ns(&m, 0, 1000 * NS_PER_S) - m.optimizer_ns[0];
+    assert_int_equal(step_exposed_update_ns(&m, 1, 2 * gather_ns),
+                     m.optimizer_ns[1] + first_ns + gather_ns);
+    fixture_close(&f);
+}
+
+/* DeepSpeed's ZeRO-2 reduces by buckets as well: 48 blocks in 9 of five, three with the root. */
+static void test_shard_buckets(void **state) {
+    (void)state;
+    const char *const setup[] = { "model=internlm2-20b",   "layout.backend=deepspeed",
+                                  "layout.zero_stage=2",   "layout.tp=1",
+                                  "layout.pp=1",           "layout.stack=none",
+                                  "policy.recompute=none", NULL };
+    struct step_fixture f;
+    fixture_open_planned(&f, setup);
+    struct backend backend = *f.scenario->backend;
+    f.scenario->backend = &backend;
+    const struct step_model *apart = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    const double block = (double)layer_rank_parameters(f.scenario->model, 1, 1);
+    backend.step.reduce_bucket_parameters = 5 * block;
+    const struct step_model *joined = step_model_create(f.arena, f.scenario, &f.plan, f.prices);
+    const int64_t block_ns = apart->unit_reduce_ns[0];
+    assert_true(block_ns > 0 && apart->unit_count == 48);
+    for (int64_t unit = 0; unit < 48; unit++)
+        assert_int_equal(joined->unit_reduce_ns[unit], (48 - unit) % 5 == 0 ? 5 * block_ns : 0);
+    assert_int_equal(joined->root_reduce_ns, apart->root_reduce_ns + 3 * block_ns);
+    fixture_close(&f);
+}
+
 /* Blocks with fp8 matmuls come back from ZeRO-1 as cast; what stands around them in bf16. */
 static void test_gather_as_cast(void **state) {
     (void)state;
@@ -675,6 +771,9 @@ int main(void) {
         cmocka_unit_test(test_flop_are_those_of_the_model),
         cmocka_unit_test(test_synchronisation),
         cmocka_unit_test(test_hidden_synchronisation),
+        cmocka_unit_test(test_reduction_buckets),
+        cmocka_unit_test(test_later_gathers),
+        cmocka_unit_test(test_shard_buckets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
