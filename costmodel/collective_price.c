@@ -24,6 +24,20 @@ enum { CUBE_MESH_GPUS = 8 };
  * NIC each reach a bus bandwidth of 405 GB/s among 20 of them and of 811 between two, where half as
  * many bytes cross (nccl-tests of GB200, coreweave/nccl-tests). */
 #define ALL_REDUCE_RANKS 8.0
+/* What a hop of NCCL's rings takes by each of its protocols, and what they leave of the bandwidth
+ * (hwLatencies, getNetOverhead, llMaxBws and "model refinements" of NVIDIA/nccl
+ * src/graph/tuning.cc; on several nodes the host's 1 us a step bounds a hop of NVLink from below).
+ * The 2.7, 4 and 14 us of a NIC are said as parts of the 10 us of a network's hop. */
+static const struct ring_protocol {
+    double nic_hops, nvlink_us, pcie_us, bandwidth_fraction, most_bytes_per_s;
+    bool switched; /* LL128: only where NIC and GPU hang on one PCIe switch (PATH_PXB) */
+} ring_protocols[] = {
+    { 0.27, 1.0, 1.0, 0.25, 20.4e9, false },  /* LL */
+    { 0.40, 1.9, 2.5, 0.92, INFINITY, true }, /* LL128 */
+    { 1.40, 3.4, 5.7, 1.00, INFINITY, false } /* Simple */
+};
+/* Of boards of four, as of cards without NVLink, the NICs hang at the host. */
+enum { BOARD_GPUS = 4 };
 /* One flow of one NIC: 36 of 50 GB/s (microsoft/vidur, H100), 19.3 of 25 (FlagPerf, A100). */
 #define SEND_NIC_EFFICIENCY 0.75
 /* Judged, not fitted: published tables lie within 13 % from 1 GiB on, but below 128 MiB
@@ -81,6 +95,7 @@ void collective_rates_fill(struct collective_rates *rates, const struct gpu *gpu
         .rings_alone = network->without_nvls && reduces_in_switch(gpu, network),
         .link_bytes_per_s =
             gpu->nvlink_bytes_per_s > 0 ? gpu->nvlink_bytes_per_s : gpu->pcie_bytes_per_s,
+        .nvlink = gpu->nvlink_bytes_per_s > 0,
         .socket_bytes_per_s = gpu->nvlink_bytes_per_s > 0 ? 0 : gpu->socket_bytes_per_s,
         .nic_efficiency = network->nic_efficiency_fraction > 0 ? network->nic_efficiency_fraction
                                                                : NIC_EFFICIENCY_DEFAULT,
@@ -117,16 +132,54 @@ static double across_wire_bytes(const struct collective_rates *rates, enum opera
     }
 }
 
-static double across_hop_count(enum operator_kind op, double node_count) {
-    switch (op) {
-    case OPERATOR_ALL_REDUCE:
-        return 1 + log2(node_count);
-    case OPERATOR_ALL_GATHER:
-    case OPERATOR_REDUCE_SCATTER:
-        return node_count;
-    default:
-        return 1;
+static bool is_ring(enum operator_kind op) {
+    return op == OPERATOR_ALL_GATHER || op == OPERATOR_REDUCE_SCATTER;
+}
+
+/* How a collective may cross: what its hops take, those beyond the nodes that a fabric's curve is
+ * of, and the wire. */
+struct crossing {
+    double hops_s, hops_beyond_s, wire_s;
+};
+enum { CROSSINGS_MAX = sizeof ring_protocols / sizeof ring_protocols[0], FABRIC_RING_NODES = 2 };
+
+/* NCCL has neither trees nor, but for one GPU a node, PAT for these: the first byte passes every
+ * rank (NVIDIA/nccl issues 1473 and 1594). */
+static int ring_crossings(const struct collective_rates *rates, const struct communicator *g,
+                          double wire_bytes, double wire_s, struct crossing *out) {
+    const bool switched = rates->nvlink && rates->network.nvlink_mesh_gpus != BOARD_GPUS;
+    const double hop_s =
+        rates->fabric ? rates->fabric->hop_latency_s : rates->network.nic_latency_s;
+    int count = 0;
+    for (int i = 0; i < CROSSINGS_MAX; i++) {
+        const struct ring_protocol *p = &ring_protocols[i];
+        if (p->switched && !switched) continue;
+        const double inside_s = 1e-6 * (rates->nvlink ? p->nvlink_us : p->pcie_us);
+        const double node_s = p->nic_hops * hop_s + (double)(g->ranks_per_node - 1) * inside_s;
+        out[count++] = (struct crossing){
+            .hops_s = (double)(g->node_count - 1) * node_s,
+            .hops_beyond_s = (double)(g->node_count - FABRIC_RING_NODES) * node_s,
+            .wire_s = greater_of(wire_s / p->bandwidth_fraction, wire_bytes / p->most_bytes_per_s),
+        };
     }
+    return count;
+}
+
+static int across_crossings(const struct collective_rates *rates, enum operator_kind op,
+                            const struct communicator *g, double wire_bytes, double wire_s,
+                            struct crossing *out) {
+    if (is_ring(op)) return ring_crossings(rates, g, wire_bytes, wire_s, out);
+    const double hops = op == OPERATOR_ALL_REDUCE ? 1 + log2((double)g->node_count) : 1;
+    out[0] = (struct crossing){ .hops_s = hops * rates->network.nic_latency_s, .wire_s = wire_s };
+    return 1;
+}
+
+/* Of a ring the curve is that of two nodes; of the rest it knows how many there are. */
+static double fabric_s(const struct fabric *fabric, enum operator_kind op, double bytes,
+                       const struct communicator *g) {
+    return fabric_overhead_s(fabric, bytes, is_ring(op) ? FABRIC_RING_NODES : (double)g->node_count,
+                             (double)g->ranks_per_node,
+                             op == OPERATOR_ALL_REDUCE ? FABRIC_PASSES : 1);
 }
 
 static double across_share_bytes_per_s(const struct collective_rates *rates, enum operator_kind op,
@@ -245,31 +298,34 @@ static struct price price_across(const struct collective_rates *rates, enum oper
     /* A group with one rank on each node still starts a kernel: as a message does. */
     const double start_s = shared_node ? collective_latency_s(curves, op, g->ranks_per_node)
                                        : collective_latency_s(curves, OPERATOR_SEND, 2);
-    /* Between nodes the first byte has as many ranks to pass as inside one. */
-    const double hops_s =
-        across_hop_count(op, (double)g->node_count) * rates->network.nic_latency_s;
     const double together_s = shared_node ? collective_latency_s(curves, op, g->rank_count) : 0;
-    const double latency_s = greater_of(start_s + hops_s, together_s);
-    double inside_s = 0;
+    double moved_inside_s = 0, fill_s = 0;
     if (shared_node) {
-        const double node_s =
-            node_collective_s(rates, op, g->ranks_per_node, bytes, &inside_range, &nearest);
-        inside_s = latency_s + (node_s - start_s) * inside_wire_ratio(op, g);
+        moved_inside_s =
+            (node_collective_s(rates, op, g->ranks_per_node, bytes, &inside_range, &nearest) -
+             start_s) *
+            inside_wire_ratio(op, g);
+        fill_s = node_collective_s(rates, op, g->ranks_per_node, lesser_of(bytes, FILL_BYTES),
+                                   &inside_range, &nearest) -
+                 start_s;
     }
-    const double fill_s =
-        shared_node ? node_collective_s(rates, op, g->ranks_per_node, lesser_of(bytes, FILL_BYTES),
-                                        &inside_range, &nearest) -
-                          start_s
-                    : 0;
-    const double wire_s =
-        across_wire_bytes(rates, op, bytes, g) / across_share_bytes_per_s(rates, op, g);
+    const double wire_bytes = across_wire_bytes(rates, op, bytes, g);
+    const double wire_s = wire_bytes / across_share_bytes_per_s(rates, op, g);
     /* A message needs no agreement among nodes: it keeps the one hop's latency. */
-    const double overhead_s = rates->fabric && op != OPERATOR_SEND
-                                  ? fabric_overhead_s(rates->fabric, bytes, (double)g->node_count,
-                                                      (double)g->ranks_per_node,
-                                                      op == OPERATOR_ALL_REDUCE ? FABRIC_PASSES : 1)
-                                  : latency_s + fill_s;
-    const double seconds = greater_of(inside_s, overhead_s + wire_s);
+    const bool measured = rates->fabric && op != OPERATOR_SEND;
+    struct crossing crossings[CROSSINGS_MAX];
+    const int count = across_crossings(rates, op, g, wire_bytes, wire_s, crossings);
+    double seconds = INFINITY, overhead_s = 0;
+    for (int i = 0; i < count; i++) {
+        const struct crossing *c = &crossings[i];
+        /* Between nodes the first byte has as many ranks to pass as inside one. */
+        const double latency_s = greater_of(start_s + c->hops_s, together_s);
+        const double before_s = measured ? fabric_s(rates->fabric, op, bytes, g) + c->hops_beyond_s
+                                         : latency_s + fill_s;
+        const double inside_s = shared_node ? latency_s + moved_inside_s : 0;
+        const double so_s = greater_of(inside_s, before_s + c->wire_s);
+        if (so_s < seconds) seconds = so_s, overhead_s = before_s;
+    }
     const bool near = g->node_count <= ACROSS_NODES_MEASURED;
     return (struct price){
         .seconds = seconds,

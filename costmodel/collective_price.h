@@ -12,8 +12,10 @@
  *     all-to-all                  S r (n-r)/n: each rank sends S/n to every rank outside
  *     send                        S, share is that of one flow
  *   overhead: of a named fabric its measured curve over S (hardware.h), else the latency of a
- *   node's part + hops x nic_latency, hops = 1 + log2 k for all-reduce (tree), k for the ring
- *   collectives, 1 for a message and for all-to-all.
+ *   node's part + hops x nic_latency, hops = 1 + log2 k for all-reduce (tree), 1 for a message and
+ *   for all-to-all. Rings (all-gather, reduce-scatter) pass every rank: each further node is a hop
+ *   of a NIC and r - 1 of NVLink or PCIe, as long as NCCL's model has them by the protocol that is
+ *   done first; on a fabric each beyond the two that its curve is of.
  * Evidence: two-node all-reduce of 8 x 400 Gbit/s H100 nodes is bound by NVLink (bus bandwidth
  * 471-487 GB/s), four and more nodes by the NICs at 0.92 of ring (365-384); 30-50 us for small
  * buffers on 2-16 nodes, +10 us for each doubling. Checked up to 16 nodes; beyond that NCCL may
@@ -37,6 +39,7 @@ struct collective_rates {
     const struct collective_curves *curves;
     bool rings_alone; /* the tables' all-reduce of many ranks is the switch's, and it is off */
     double link_bytes_per_s;     /* of one GPU inside its node, one direction */
+    bool nvlink;
     double socket_bytes_per_s;   /* between halves of a node without NVLink; 0: no limit */
     double tree_nic_bytes_per_s; /* of an all-reduce by trees on two nodes, for each NIC */
     double nic_efficiency;

@@ -97,7 +97,7 @@ static const struct field cluster_rows[] = {
     { "nic_Gbit_per_s_per_gpu", FIELD_DOUBLE, AT(nic_Gbit_per_s_per_gpu), 0.01, 1e5, NULL, "Gbit/s",
       "one direction: rate of a node's NICs over its GPUs", NULL },
     { "nic_latency_us", FIELD_DOUBLE, AT(nic_latency_us), 0, 1e6, "10", "us",
-      "what one hop between nodes adds to a small collective", NULL },
+      "what one hop between nodes adds to a small collective; of a ring 0.27 to 1.4 times it", NULL },
     { "nic_efficiency_fraction", FIELD_DOUBLE, AT(nic_efficiency_fraction), 0.01, 1, "0.9", "",
       "of the NIC rate that a collective reaches", NULL },
     { "fabric", FIELD_TEXT, AT(fabric), 0, 0, "null", "",

@@ -471,6 +471,53 @@ static void test_two_nodes_before_hopper(void **state) {
     }
 }
 
+/* What a further node adds to a ring beyond the wire: a hop of its NIC and one of NVLink or PCIe for
+ * each rank but one, by the protocol that NCCL's model (src/graph/tuning.cc) has done first. */
+static void test_ring_passes_every_rank(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpu, *fabric;
+        int64_t inside, mesh_gpus;
+        double bytes, bandwidth_fraction, want_us;
+    } cases[] = {
+        { "h100-80g-sxm", NULL, 8, 0, 1024, 0.25, 2.7 + 7 * 1.0 },    /* LL */
+        { "h100-80g-sxm", NULL, 8, 0, 268435456, 0.92, 4 + 7 * 1.9 }, /* LL128 */
+        { "h100-80g-sxm", NULL, 4, 4, 268435456, 1, 14 + 3 * 3.4 },   /* Simple: NICs at the host */
+        { "h100-80g-pcie", NULL, 8, 0, 268435456, 1, 14 + 7 * 5.7 },  /* the same */
+        { "h100-80g-sxm", NULL, 1, 4, 268435456, 1, 14 },             /* TP fills the nodes */
+        { "gh200-96g", "slingshot", 4, 4, 268435456, 1,
+          14 + 3 * 3.4 }, /* beyond the two measured */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        const double nic_bytes_per_s = 1e9;
+        const struct cluster_network own = { .gpus_per_node = cases[i].inside,
+                                             .nic_bytes_per_s_per_gpu = nic_bytes_per_s,
+                                             .nic_latency_s = 10e-6,
+                                             .nvlink_mesh_gpus = cases[i].mesh_gpus,
+                                             .fabric = cases[i].fabric };
+        const struct cost_model *model =
+            cost_model_create(arena, SCENARIOS, cases[i].gpu, &own, &err);
+        if (!model) fail_msg("%s", err.text);
+        const struct operator_work work = operator_collective("", OPERATOR_ALL_GATHER, PASS_FORWARD,
+                                                              COMMUNICATOR_DATA, cases[i].bytes);
+        double less_wire_s[2];
+        for (int more = 0; more < 2; more++) {
+            const int64_t nodes = 256 << more, ranks = nodes * cases[i].inside;
+            const struct communicator g = { ranks, nodes, cases[i].inside, 1 };
+            less_wire_s[more] =
+                cost_model_price_isolated(model, &work, &g).seconds -
+                cases[i].bytes * (double)(ranks - 1) / (double)ranks /
+                    (0.9 * nic_bytes_per_s * (double)cases[i].inside * cases[i].bandwidth_fraction);
+        }
+        const double got_us = 1e6 * (less_wire_s[1] - less_wire_s[0]) / 256;
+        if (fabs(got_us - cases[i].want_us) > 0.01)
+            fail_msg("case %zu: got %.9g us a node, want %.9g", i, got_us, cases[i].want_us);
+        arena_destroy(arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latency_beyond_the_tables),
@@ -480,6 +527,7 @@ int main(void) {
         cmocka_unit_test(test_fabrics),
         cmocka_unit_test(test_across_published),
         cmocka_unit_test(test_two_nodes_before_hopper),
+        cmocka_unit_test(test_ring_passes_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
