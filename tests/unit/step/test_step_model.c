@@ -568,6 +568,7 @@ static void test_synchronisation(void **state) {
             int64_t ns = update_price_ns(&f, OPERATOR_OPTIMIZER, share * 30);
             const double passed = f.scenario->backend->step.gradient_passes * 4 * parameters[stage];
             if (dp > 1 && passed > 0) ns += update_price_ns(&f, OPERATOR_ELEMENTWISE, passed);
+            ns += llround(f.scenario->backend->step.host_step_s * 1e9);
             if (synchronisations[k].gathers)
                 ns += collective_price_ns(&f, OPERATOR_ALL_GATHER, 2 * parameters[stage]);
             if (ns > update_ns) update_ns = ns;
