@@ -601,6 +601,25 @@ static bool trains_with_muon(cJSON *training, struct measured_row *row) {
     return muon;
 }
 
+/* PyTorch's deterministic algorithms fill new tensors, Megatron-LM's mode until September 2026 too. */
+static const char *deterministic_of(const struct measured_run *r) {
+    static const char *const filled[] = { "deterministic algorithms",
+                                          "use_deterministic_algorithms", "deterministic mode",
+                                          "deterministic-mode" };
+    if (r->deterministic[0] != '\0') return r->deterministic;
+    for (size_t i = 0; i < sizeof filled / sizeof filled[0]; i++)
+        if (measured_text_says(r->notes, filled[i])) return "filled";
+    return measured_text_says(r->notes, "deterministic kernels") ? "kernels" : "";
+}
+
+static void add_deterministic(cJSON *training, struct measured_row *row) {
+    const char *value = deterministic_of(&row->run);
+    if (value[0] == '\0') return;
+    cJSON_AddStringToObject(training, "deterministic", value);
+    if (row->run.deterministic[0] == '\0')
+        measured_row_note(row, "deterministic: %s, as its notes say", value);
+}
+
 /* Of PyTorch's AdamW. */
 static void add_adamw_kernels(cJSON *training, struct measured_row *row) {
     const char *by, *kernels = said_by(row, row->run.adamw_kernels, measured_adamw_kernels, &by);
@@ -640,8 +659,7 @@ static void add_training(cJSON *root, struct measured_row *row) {
         cJSON_AddNumberToObject(training, "hidden_dropout", hidden ? USUAL_DROPOUT : 0);
         cJSON_AddNumberToObject(training, "attention_dropout", attention ? USUAL_DROPOUT : 0);
     }
-    if (row->run.deterministic[0] != '\0')
-        cJSON_AddStringToObject(training, "deterministic", row->run.deterministic);
+    add_deterministic(training, row);
     cJSON_AddStringToObject(training, "precision", precision);
     add_fp8_recipe(training, row);
     add_precision_aware(training, row);
