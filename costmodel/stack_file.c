@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "costmodel/figure_sources.h"
+#include "costmodel/stack_check.h"
 #include "sim/base/units.h"
 
 /* The table reads into the stack itself; times in us, GiB and MiB until in_seconds_and_bytes(). */
@@ -699,7 +700,9 @@ bool stack_read(const struct json *json, struct arena *arena, struct stack *out,
            read_texts(json, f.runs, arena, &out->runs, err) &&
            read_texts(json, f.refines, arena, &out->refines, err) &&
            read_texts(json, f.told_by, arena, &out->told_by, err) &&
+           stack_told_by_is_sound(json, f.told_by, arena, err) &&
            refines_or_not(json, &f, out, err) && chunks_or_not(json, out, err) &&
+           stack_words_are_known(json, out, err) &&
            read_texts(json, f.time_rows, arena, &out->time_rows, err) &&
            read_texts(json, f.memory_rows, arena, &out->memory_rows, err) &&
            read_kernel_traffic(json, f.kernel_traffic, arena, out, err) &&

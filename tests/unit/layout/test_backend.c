@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "sim/layout/backend.h"
+#include "tests/unit/costmodel/stack_fixture.h"
 
 static void test_backends(void **state) {
     (void)state;
@@ -365,6 +366,21 @@ static void test_usual_zero_stage(void **state) {
     }
 }
 
+/* A stack file takes every backend that there is, as costmodel/stack_check.c lists them. */
+static void test_stacks_know_backends(void **state) {
+    (void)state;
+    for (int i = 0; backend_names[i] != NULL; i++) {
+        struct arena *arena = arena_create();
+        struct error err = { 0 };
+        const char *text = arena_format(arena,
+                                        "{\"name\":\"w\",\"description\":\"x\",\"base\":"
+                                        "\"torchtitan-2026\",\"backend\":\"%s\"}",
+                                        backend_names[i]);
+        if (fixture_stack(arena, text, &err) == NULL) fail_msg("%s", err.text);
+        arena_destroy(arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_usual_zero_stage),
@@ -382,6 +398,7 @@ int main(void) {
         cmocka_unit_test(test_gathered_inputs_follow_the_traffic),
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_host_time_of_a_layout),
+        cmocka_unit_test(test_stacks_know_backends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
