@@ -132,6 +132,20 @@ static void add_missing_number(cJSON *section, const char *key, double value) {
         cJSON_AddNumberToObject(section, key, value);
 }
 
+/* A measured fabric stands in for latency and efficiency: who states one of them wants that. */
+static void add_fabric(struct reader *r, cJSON *section, const char *fabric) {
+    static const char *const own[] = { "nic_latency_us", "nic_efficiency_fraction" };
+    if (fabric == NULL || cJSON_GetObjectItemCaseSensitive(section, "fabric") != NULL) return;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (cJSON_GetObjectItemCaseSensitive(section, own[i]) != NULL) {
+            scenario_assume(r, arena_format(r->s->arena,
+                                            "cluster.%s holds, not fabric %s of the named cluster",
+                                            own[i], fabric));
+            return;
+        }
+    cJSON_AddStringToObject(section, "fabric", fabric);
+}
+
 static bool merge_cluster_file(struct reader *r) {
     cJSON *section = cJSON_GetObjectItemCaseSensitive(json_root(r->s->json), "cluster");
     const cJSON *name = section != NULL ? cJSON_GetObjectItemCaseSensitive(section, "name") : NULL;
@@ -162,6 +176,7 @@ static bool merge_cluster_file(struct reader *r) {
         add_missing_number(section, "gpus_per_node", (double)preset.network.gpus_per_node);
     add_missing_number(section, "nic_Gbit_per_s_per_gpu",
                        preset.network.nic_bytes_per_s_per_gpu * 8 / 1e9);
+    add_fabric(r, section, preset.network.fabric);
     add_missing_number(section, "nic_latency_us", preset.network.nic_latency_s * 1e6);
     add_missing_number(section, "nics_per_node", (double)preset.network.nics_per_node);
     add_missing_number(section, "nvlink_mesh_gpus", (double)preset.network.nvlink_mesh_gpus);
@@ -169,9 +184,6 @@ static bool merge_cluster_file(struct reader *r) {
         add_missing_number(section, "host_memory_GB_per_node",
                            preset.host_memory_bytes_per_node / 1e9);
     add_missing_number(section, "gpus_per_host_link", (double)preset.gpus_per_host_link);
-    if (preset.network.fabric != NULL &&
-        cJSON_GetObjectItemCaseSensitive(section, "fabric") == NULL)
-        cJSON_AddStringToObject(section, "fabric", preset.network.fabric);
     if (preset.network.nic_efficiency_fraction > 0)
         add_missing_number(section, "nic_efficiency_fraction",
                            preset.network.nic_efficiency_fraction);

@@ -229,6 +229,14 @@ static void overlap_assumption(struct reader *r) {
                                     s->stack->name));
 }
 
+/* Its band is that of runs that AdamW trained. */
+static void optimizer_assumption(struct reader *r) {
+    if (!r->s->optimizer->orthogonalises) return;
+    scenario_assume(r,
+                    "Muon updates the matrices of blocks, AdamW the rest (docs/MODEL.md, section "
+                    "5); no run that a factor or a band was made of trained so");
+}
+
 /* What it takes of memory or of traffic many do not expect. */
 static void gradient_sync_assumption(struct reader *r) {
     const struct scenario *s = r->s;
@@ -377,6 +385,7 @@ void standing_assumptions(struct reader *r) {
         scenario_assume(r, "gradients are reduced after the last backward, not hidden behind it "
                            "(layout.overlap_gradient_reduce)");
     overlap_assumption(r);
+    optimizer_assumption(r);
     gradient_sync_assumption(r);
     adamw_assumption(r);
     if (s->training_fields.offload_blocks > 0)

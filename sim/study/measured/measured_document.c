@@ -585,20 +585,32 @@ static void add_gradient_sync(cJSON *training, struct measured_row *row) {
     cJSON_AddStringToObject(training, "gradient_sync", sync);
 }
 
-/* As the row says, else as its stack, which needs no word. */
-static bool trains_with_muon(cJSON *training, struct measured_row *row) {
+/* What a cell in other words means: "Muon + AdamW", "adamw_torch_fused", "AdamW (fused)". */
+static const char *optimizer_of(const char *said) {
+    static const char *const others[] = { "8bit", "8-bit", "4bit", "4-bit", "mini", "adamax" };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcasestr(said, others[i]) != NULL) return said;
+    if (strcasestr(said, "muon") != NULL) return "muon";
+    if (strcasestr(said, "adamw") != NULL || strcasecmp(said, "adam") == 0) return "adamw";
+    return strcasestr(said, "sgd") != NULL && strcasestr(said, "momentum") != NULL ? "sgd-momentum"
+                                                                                   : said;
+}
+
+/* As the row says, else as its stack, which needs no word. Whether it is another than AdamW. */
+static bool add_optimizer(cJSON *training, struct measured_row *row) {
     const char *by, *optimizer = said_by(row, row->run.optimizer, measured_optimizer, &by);
     const bool usual = row->out->stack->optimizer == STACK_MUON;
+    if (optimizer != NULL) optimizer = optimizer_of(optimizer);
     if (optimizer != NULL && optimizer_index(optimizer) < 0) {
         measured_row_note(row, "optimizer: %s is not simulated, taken as usual", optimizer);
         optimizer = NULL;
     }
     if (optimizer == NULL) return usual;
-    const bool muon = strcmp(optimizer, "muon") == 0;
-    if (muon == usual) return muon;
+    const bool other = strcmp(optimizer, "adamw") != 0;
+    if (strcmp(optimizer, usual ? "muon" : "adamw") == 0) return other;
     measured_row_note(row, "optimizer: %s%s", optimizer, by[0] != '\0' ? by : ", as the row says");
     cJSON_AddStringToObject(training, "optimizer", optimizer);
-    return muon;
+    return other;
 }
 
 /* PyTorch's deterministic algorithms fill new tensors, Megatron-LM's mode until September 2026 too. */
@@ -623,6 +635,10 @@ static void add_deterministic(cJSON *training, struct measured_row *row) {
 /* Of PyTorch's AdamW. */
 static void add_adamw_kernels(cJSON *training, struct measured_row *row) {
     const char *by, *kernels = said_by(row, row->run.adamw_kernels, measured_adamw_kernels, &by);
+    if (row->run.adamw_kernels[0] == '\0' && measured_adamw_kernels(row->run.optimizer) != NULL) {
+        kernels = measured_adamw_kernels(row->run.optimizer);
+        by = ", as its optimizer says";
+    }
     const bool pytorchs = strcmp(row->backend, "fsdp") == 0 &&
                           backend_adamw_kernels(row->out->stack) != ADAMW_KERNELS_USUAL;
     if (kernels == NULL || (!pytorchs && by[0] != '\0')) return;
@@ -665,7 +681,7 @@ static void add_training(cJSON *root, struct measured_row *row) {
     add_precision_aware(training, row);
     add_reduce_dtype(training, row, precision);
     add_gradient_sync(training, row);
-    if (!trains_with_muon(training, row)) add_adamw_kernels(training, row);
+    if (!add_optimizer(training, row)) add_adamw_kernels(training, row);
     cJSON *policy = cJSON_AddObjectToObject(root, "policy");
     if (strcmp(row->run.schedule, "gpipe") == 0 && row->vpp == 1)
         cJSON_AddStringToObject(policy, "schedule", "gpipe");

@@ -75,7 +75,7 @@ static const struct word {
     { "gradient_sync", "last", "once no-sync" },
     { "adamw_kernels", "fused", "adamw-torch-fused" },
     { "adamw_kernels", "foreach", "for-each multi-tensor adamw-torch" },
-    { "optimizer", "adamw", "adam fused-adam fusedadam adamw-fused" },
+    { "optimizer", "adamw", "adam fused-adam fusedadam" },
     { "optimizer", "muon", "normuon dist-muon muon-adamw muon+adamw" },
     { "recompute", "none", "no off false 0 disabled" },
     { "recompute", "full",

@@ -86,6 +86,28 @@ static bool assumes(const struct scenario *s, const char *text) {
     return false;
 }
 
+/* Latency or efficiency of one's own take the place of the named cluster's measured fabric. */
+static void test_own_network(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[4], *fabric;
+    } cases[] = {
+        { { "cluster={\"name\":\"aws-p5\",\"gpu_count\":16}", NULL }, "efa-3200" },
+        { { "cluster={\"name\":\"aws-p5\",\"gpu_count\":16,\"nic_latency_us\":30}", NULL }, NULL },
+        { { "cluster={\"name\":\"aws-p5\",\"gpu_count\":16,\"nic_efficiency_fraction\":0.5}",
+            NULL },
+          NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario *s = load_valid(MODEL, NULL, cases[i].overrides);
+        const char *got = s->cluster_fields.fabric;
+        if ((got == NULL) != (cases[i].fabric == NULL)) fail_msg("case %zu: %s", i, got);
+        if (got != NULL) assert_string_equal(got, cases[i].fabric);
+        assert_true((got == NULL) == assumes(s, "cluster.nic_..."));
+        scenario_destroy(s);
+    }
+}
+
 /* PyTorch's fully_shard shards parameters too: no ZeRO-1 unless it is asked for. */
 static void test_fully_shard(void **state) {
     (void)state;
@@ -738,6 +760,7 @@ int main(void) {
         cmocka_unit_test(test_fully_shard_beside_a_pipeline),
         cmocka_unit_test(test_node),
         cmocka_unit_test(test_assumptions),
+        cmocka_unit_test(test_own_network),
         cmocka_unit_test(test_bands_of_text_and_of_other_models),
         cmocka_unit_test(test_bands_of_a_gpu_that_nobody_measured),
         cmocka_unit_test(test_batches),
