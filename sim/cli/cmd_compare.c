@@ -36,6 +36,7 @@ static bool replay(struct cli *cli, const struct scenario_options *options, cons
     cli_progress_end(&progress);
     if (e == NULL) return false;
     execution_record(e, &cli->provenance, cli->arena, &run->record);
+    run->limit = e->scenario->limit == NULL ? NULL : arena_text(cli->arena, e->scenario->limit);
     run->record.inputs = run_inputs_text(e, &cli->provenance, cli->arena);
     run->iteration_count = e->replay->iteration_count;
     run->iterations = execution_iterations(e, cli->arena);

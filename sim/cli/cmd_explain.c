@@ -290,6 +290,9 @@ static void add_judgement(cJSON *object, const struct execution *e) {
     for (int64_t i = 0; i < e->job->data_note_count; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(e->job->data_notes[i]));
     cJSON_AddItemToObject(object, "assumptions", json_assumptions(e));
+    cJSON *warnings = cJSON_AddArrayToObject(object, "warnings");
+    for (int64_t i = 0; e->scenario->warnings[i] != NULL; i++)
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(e->scenario->warnings[i]));
 }
 
 static int run(struct cli *cli, void *options) {
@@ -312,6 +315,8 @@ static int run(struct cli *cli, void *options) {
         cli_print_json(object);
     } else {
         print_job(e);
+        for (int64_t i = 0; e->scenario->warnings[i] != NULL; i++)
+            printf("  warning     %s\n", e->scenario->warnings[i]);
         puts("");
         print_layers(&x);
         print_prices(&x, cli->arena);

@@ -349,8 +349,12 @@ static bool same_price_of_another_gpu(const struct run_record *a, const cJSON *f
 const char **comparison_warnings(const struct comparison_run *runs, int64_t run_count,
                                  struct arena *arena) {
     enum { VALUES = sizeof setup_values / sizeof setup_values[0] };
-    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 6) + 1);
+    const char **warnings = arena_array(arena, const char *, run_count *(VALUES + 7) + 1);
     int64_t count = 0;
+    for (int64_t i = 0; i < run_count; i++)
+        if (runs[i].limit != NULL)
+            warnings[count++] = arena_format(arena, "run %ld cannot be run so: %s", (long)i + 1,
+                                             runs[i].limit);
     for (int64_t i = 0; i < run_count; i++)
         if (isnan(runs[i].record.launch_wait_ms))
             warnings[count++] =

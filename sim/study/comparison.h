@@ -13,6 +13,7 @@
 
 struct comparison_run {
     const char *label;
+    const char *limit; /* what its backend cannot run of it; NULL: nothing, or a stored run */
     struct run_record record;
     const struct iteration_record *iterations;
     int64_t iteration_count;
