@@ -62,7 +62,8 @@ static void add_block(const struct step_model *m, int64_t layer, struct muon_sta
 static int64_t owner_ranks(const struct step_model *m) {
     const struct layout *layout = &m->scenario->layout;
     if (layout->zero_stage >= 1) return layout->zero_group;
-    return m->scenario->backend->step.muon_whole ? 1 : layout->dp * layout->cp;
+    const bool whole = m->scenario->backend->step.muon_whole || is_megatron(m);
+    return whole ? 1 : layout->dp * layout->cp;
 }
 
 static int64_t owned_count(const struct muon_stage *muon, const struct muon_shape *shape) {
@@ -170,11 +171,14 @@ static int64_t exchange_ns(const struct step_model *m, int64_t stage,
  * and DeepSpeed's gather the bf16 ones. */
 static double gathered_width(const struct step_model *m) {
     const struct backend *backend = m->scenario->backend;
+    if (precision_is_single(m->scenario->main_precision)) return 4;
     return strcmp(backend->name, "fsdp") == 0 && !backend->no_master_weights ? 4 : 2;
 }
 
+/* Weights that are fp32 themselves are counted as such already. */
 double muon_gather_bytes(const struct step_model *m, const struct muon_stage *muon) {
-    return muon->padded * gathered_width(m) - muon->parameters * 2;
+    const double counted = precision_is_single(m->scenario->main_precision) ? 4 : 2;
+    return muon->padded * gathered_width(m) - muon->parameters * counted;
 }
 
 /* Gradients are put beside one another before they are reduced, weights copied from where they were

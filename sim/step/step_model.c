@@ -304,7 +304,8 @@ static double last_bucket(const struct step_model *m, int64_t part) {
                         m->scenario->model->layers[first].kind == LAYER_TOKEN_EMBEDDING &&
                         step_layer_need(m, first).weight;
     const double table = embeds ? (double)held_parameters(m, first) : 0;
-    return fmod(trained - table, full_bucket(m)) + table;
+    const double rest = fmod(trained - table, full_bucket(m));
+    return rest + table > 0 ? rest + table : fmin(full_bucket(m), trained);
 }
 
 /* What goes last of a stage's traffic, with nothing left to hide behind. Megatron-core divides the

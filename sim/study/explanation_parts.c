@@ -32,8 +32,9 @@ static const char *stage_text(const char *name, int64_t first, int64_t last, int
 }
 
 static bool same_on_stages(const struct outer_operator *a, const struct outer_operator *b) {
-    return a->purpose == b->purpose && a->work.kind == b->work.kind &&
-           a->work.pass == b->work.pass && a->work.network_bytes == b->work.network_bytes &&
+    return a->purpose == b->purpose && strcmp(a->work.name, b->work.name) == 0 &&
+           a->work.kind == b->work.kind && a->work.pass == b->work.pass &&
+           a->work.network_bytes == b->work.network_bytes &&
            a->work.memory_bytes == b->work.memory_bytes && a->price.seconds == b->price.seconds &&
            a->calls == b->calls;
 }
@@ -47,9 +48,13 @@ static struct price_record outer_record(const struct outer_operator *o, const ch
         .operator= operator,
         .kind = operator_kind_name(o->work.kind),
         .pass = operator_pass_name(o->work.pass),
-        .shape = arena_format(arena, "bytes=%.0f", bytes),
+        .shape = o->work.kind == OPERATOR_MATMUL
+                     ? arena_format(arena, "m=%ld n=%ld k=%ld", (long)o->work.m, (long)o->work.n,
+                                    (long)o->work.k)
+                     : arena_format(arena, "bytes=%.0f", bytes),
         .calls_per_step = o->calls,
         .rank_fraction = rank_fraction,
+        .flop = o->work.flop,
         .memory_bytes = moved,
         .network_bytes = o->work.network_bytes,
         .price_s = o->price.seconds,

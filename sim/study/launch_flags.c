@@ -179,6 +179,11 @@ static void megatron_sharding(const struct job *job, struct arena *arena,
     if (layout->zero_stage == 1 && layout->zero_group < layout->dp * layout->cp)
         FLAG(out, "--num-distributed-optimizer-instances %ld",
              (long)(layout->dp * layout->cp / layout->zero_group));
+    if (muon && (layout->overlap_gradient_reduce || layout->overlap_parameter_gather))
+        NOTE(out, "overlap of data-parallel traffic goes with the distributed optimizer, which "
+                  "Muon is none of: whether your Megatron-LM takes it is not known, so no flag is "
+                  "given, and it may run slower than the job priced");
+    if (muon) return;
     if (layout->overlap_gradient_reduce) FLAG(out, "--overlap-grad-reduce");
     if (!layout->overlap_parameter_gather || layout->zero_stage != 1) return;
     if (layout->overlap_gradient_reduce)

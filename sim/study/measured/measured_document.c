@@ -3,6 +3,7 @@
 #include <string.h>
 #include "costmodel/generation.h"
 #include "costmodel/hardware.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
@@ -72,6 +73,21 @@ static bool has_head(struct measured_row *row) {
     return !row->pools && !classifier;
 }
 
+/* Not of another run: "the rows beside it have RoPE". */
+static bool says_rotary(const char *text) {
+    static const char *const names[] = { "rotary", "rope", "rotarytransform", NULL };
+    static const char *const others[] = { "beside", "unlike", "elsewhere", "others", NULL };
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        if (clause_is_unclear(&clause) || clause_mentions(&clause, others)) continue;
+        for (int i = 0; i < clause.count; i++)
+            if (clause_is_one_of(clause.tokens[i], names) &&
+                clause_polarity(&clause, i, i, text) == POLARITY_SAID)
+                return true;
+    }
+    return false;
+}
+
 /* GPTs with rotary positions say so in their name or notes. */
 static const char *position_of(struct measured_row *row, bool gpt) {
     const struct measured_run *r = &row->run;
@@ -79,11 +95,10 @@ static const char *position_of(struct measured_row *row, bool gpt) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(r->position, known[i]) == 0) return r->position;
     if (!gpt) return "rotary";
-    const bool rotary =
-        measured_text_says(r->model, "rotary") || measured_text_says(r->model, "rope") ||
-        measured_text_says(r->notes, "rotary") || measured_text_says(r->notes, "rope");
+    const bool rotary = says_rotary(r->model) || says_rotary(r->notes);
     const bool learned = measured_text_says(r->notes, "learned positions") ||
-                         measured_text_says(r->notes, "learned position");
+                         measured_text_says(r->notes, "learned position") ||
+                         measured_text_says(r->notes, "embeddings learned");
     if (!rotary || learned) return "learned";
     measured_row_note(row, "positions: rotary, as its name or notes say");
     return "rotary";

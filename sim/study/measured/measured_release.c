@@ -127,13 +127,13 @@ static long month_at(const char *at) {
     long year, month;
     int length = 0;
     if (sscanf(at, "%4ld-%2ld%n", &year, &month, &length) == 2 && length == 7 &&
-        !isdigit((unsigned char)at[7]) && year >= 2015 && year < 2100 && month >= 1 && month <= 12)
+        !isdigit((unsigned char)at[7]) && year >= 2015 && year < 2045 && month >= 1 && month <= 12)
         return 12 * year + month;
     for (long i = 0; i < 12; i++) {
         const size_t name = strlen(names[i]);
         if (strncasecmp(at, names[i], name) == 0 && at[name] == ' ' &&
             sscanf(at + name, " %4ld%n", &year, &length) == 1 && length == 5 && year >= 2015 &&
-            year < 2100 && !isalnum((unsigned char)at[name + 5]))
+            year < 2045 && !isalnum((unsigned char)at[name + 5]))
             return 12 * year + i + 1;
     }
     return 0;

@@ -171,7 +171,8 @@ const char *measured_adamw_kernels(const char *text) {
 const char *measured_optimizer(const char *text) {
     static const char *const names[] = { "muon", "normuon", "distmuon", NULL };
     /* of another run: "the later code uses Muon" */
-    static const char *const others[] = { "later", "earlier", "newer", "older", NULL };
+    static const char *const others[] = { "later", "earlier",  "newer",    "older",
+                                          "paper", "original", "baseline", NULL };
     const char *found = NULL;
     struct clause clause;
     while (clause_next(&text, &clause)) {

@@ -28,6 +28,8 @@ static void test_positions(void **state) {
         { "mine with RoPE", "gelu", "", "", "rotary" },
         { "mine", "gelu", "", "rotary embeddings", "rotary" },
         { "mine", "gelu", "", "no rotary embeddings", "learned" },
+        { "mine", "gelu", "", "the LLaMA rows beside it have RoPE", "learned" },
+        { "mine", "gelu", "", "position embeddings learned; RoPE tried elsewhere", "learned" },
         { "mine", "gelu", "", "norm and rope unfused; learned positions", "learned" },
     };
     struct measured_context context = shipped_context();
