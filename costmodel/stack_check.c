@@ -6,9 +6,9 @@
 #include <string.h>
 
 /* The backends of sim/layout/backend.c, whose tests hold both lists alike. */
-static const char *const backend_names[] = { "deepspeed", "fsdp", "megatron-deepspeed",
-                                             "megatron-lm", NULL };
-static const char *const recompute_names[] = { "none", "selective", "full", NULL };
+static const char *const known_backends[] = { "deepspeed", "fsdp", "megatron-deepspeed",
+                                              "megatron-lm", NULL };
+static const char *const known_recomputations[] = { "none", "selective", "full", NULL };
 
 static bool is_one_of(const struct json *json, const char *key, const char *const *names,
                       struct error *err) {
@@ -82,6 +82,7 @@ static bool buckets_or_not(const struct json *json, const struct stack *stack, s
 }
 
 bool stack_words_are_known(const struct json *json, const struct stack *stack, struct error *err) {
-    return is_one_of(json, "backend", backend_names, err) &&
-           is_one_of(json, "recompute", recompute_names, err) && buckets_or_not(json, stack, err);
+    return is_one_of(json, "backend", known_backends, err) &&
+           is_one_of(json, "recompute", known_recomputations, err) &&
+           buckets_or_not(json, stack, err);
 }

@@ -114,11 +114,7 @@ int64_t backend_usual_zero_stage(const char *name, int64_t pp) {
     return pp > 1 && !backend->gathers_once_beside_pipeline ? 1 : backend->usual_zero_stage;
 }
 
-bool backend_always_reduces(const struct backend *backend, int64_t zero_stage) {
-    return zero_stage >= 3 || (zero_stage == 2 && backend->unit_gradients);
-}
-
-bool backend_always_gathers(const struct backend *backend, int64_t zero_stage) {
+bool backend_always_hides(const struct backend *backend, int64_t zero_stage) {
     return zero_stage >= 3 || (zero_stage == 2 && backend->unit_gradients);
 }
 

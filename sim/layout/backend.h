@@ -51,8 +51,7 @@ int64_t backend_usual_zero_stage(const char *name, int64_t pp);
 /* What no switch changes: ZeRO-3, and FSDP as ZeRO-2, reduce as the backward goes and gather ahead of
  * the blocks. DeepSpeed's ZeRO-2 reduces so with overlap_comm alone (stage_1_and_2.py,
  * average_tensor). */
-bool backend_always_reduces(const struct backend *backend, int64_t zero_stage);
-bool backend_always_gathers(const struct backend *backend, int64_t zero_stage);
+bool backend_always_hides(const struct backend *backend, int64_t zero_stage);
 /* What the stack states takes the place of the backend's own figure; `precision` of the matmuls,
  * `interleaved`: parts of the model take turns on each stage. */
 void backend_use_stack(struct backend *backend, const struct stack *stack, enum precision precision,

@@ -616,7 +616,7 @@ bool scenario_gathers_cast(const struct scenario *s) {
 
 bool scenario_reduces_beside(const struct scenario *s) {
     return s->layout.overlap_gradient_reduce ||
-           backend_always_reduces(s->backend, s->layout.zero_stage);
+           backend_always_hides(s->backend, s->layout.zero_stage);
 }
 
 bool scenario_accumulates_shards(const struct scenario *s) {

@@ -70,11 +70,11 @@ static void choose_overlap(struct reader *r) {
     if (!layout_says(r, "overlap_gradient_reduce"))
         f->overlap_gradient_reduce =
             f->zero_stage == 2 && stack != NULL
-                ? stack->overlap_shard_reduce || backend_always_reduces(s->backend, 2)
+                ? stack->overlap_shard_reduce || backend_always_hides(s->backend, 2)
                 : f->zero_stage >= 2 || (stack != NULL && stack->overlap_gradient_reduce);
     if (!layout_says(r, "overlap_parameter_gather"))
         f->overlap_parameter_gather = (stack != NULL && stack->overlap_parameter_gather) ||
-                                      backend_always_gathers(s->backend, f->zero_stage);
+                                      backend_always_hides(s->backend, f->zero_stage);
 }
 
 bool scenario_load_stack(struct reader *r) {

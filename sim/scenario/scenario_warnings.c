@@ -56,14 +56,12 @@ void warn_of_idle_overlap(struct reader *r) {
     const int64_t stage = r->s->layout_fields.zero_stage;
     const struct {
         const char *key, *does;
-        bool always;
-    } idle[] = { { "overlap_gradient_reduce", "reduces beside the backward",
-                   backend_always_reduces(r->s->backend, stage) },
-                 { "overlap_parameter_gather", "gathers beside the passes",
-                   backend_always_gathers(r->s->backend, stage) } };
+    } idle[] = { { "overlap_gradient_reduce", "reduces beside the backward" },
+                 { "overlap_parameter_gather", "gathers beside the passes" } };
+    if (!backend_always_hides(r->s->backend, stage)) return;
     for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
         const cJSON *said = scenario_present(scenario_member(r->top.layout, idle[i].key));
-        if (idle[i].always && said != NULL && cJSON_IsFalse(said))
+        if (said != NULL && cJSON_IsFalse(said))
             scenario_warn(r,
                           arena_format(r->s->arena, "ZeRO-%ld %s: layout.%s false changes nothing",
                                        (long)stage, idle[i].does, idle[i].key));

@@ -123,12 +123,8 @@ static int64_t products_ns(const struct step_model *m, int64_t stage,
 
 static int64_t stream_ns(const struct step_model *m, int64_t stage, const char *name,
                          double bytes) {
-    const struct communicator alone = { 1, 1, 1, 1 };
-    if (bytes <= 0) return 0;
-    struct operator_work work =
-        operator_streaming(name, OPERATOR_ELEMENTWISE, PASS_UPDATE, PRECISION_FP32, bytes);
-    work.form = FORM_STATED;
-    return outer_ns(m, (struct outer_call){ OUTER_UPDATE, stage, 1, 1 }, &work, &alone);
+    return outer_moved_ns(m, (struct outer_call){ OUTER_UPDATE, stage, 1, 1 }, PASS_UPDATE, name,
+                          bytes);
 }
 
 /* Around the products, compiled: c A (4 bytes a value of m x m), b A + . (6), a X + . (6 of

@@ -101,7 +101,7 @@ double outer_reduce_moving(const struct step_model *m, double bytes) {
     return moving_share(&sum);
 }
 
-/* As two of Megatron-LM's tests repeat it (11.5 and 12 ms) on three kinds of hosts. */
+/* Whole steps of those tests take other hosts 1.45 to 1.74 times as long (docs/MODEL.md, section 9a). */
 #define HOST_STEP_BAND 0.5
 
 /* Of a start that nobody measured: as collectives that were derived (costmodel/efficiency.c). */
@@ -158,6 +158,16 @@ int64_t outer_gather_ns(const struct step_model *m, int64_t stage, double bytes,
                                                             stage, owners });
     }
     return starts + gathered_ns;
+}
+
+int64_t outer_moved_ns(const struct step_model *m, struct outer_call call, enum operator_pass pass,
+                       const char *name, double bytes) {
+    const struct communicator alone = { 1, 1, 1, 1 };
+    if (bytes <= 0) return 0;
+    struct operator_work work =
+        operator_streaming(name, OPERATOR_ELEMENTWISE, pass, PRECISION_FP32, bytes);
+    work.form = FORM_STATED;
+    return outer_ns(m, call, &work, &alone);
 }
 
 int64_t outer_host_ns(const struct step_model *m, int64_t stage) {

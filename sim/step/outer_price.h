@@ -38,6 +38,9 @@ double outer_gather_moving(const struct step_model *m, double bytes);
 double outer_reduce_moving(const struct step_model *m, double bytes);
 double outer_all_reduce_moving(const struct step_model *m, double bytes,
                                const struct communicator *group);
+/* One kernel's stream of bytes, for each call; 0 for none. */
+int64_t outer_moved_ns(const struct step_model *m, struct outer_call call, enum operator_pass pass,
+                       const char *name, double bytes);
 /* The host's part of a step, beside which the device has nothing to do (host_step_us). */
 int64_t outer_host_ns(const struct step_model *m, int64_t stage);
 

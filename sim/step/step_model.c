@@ -163,17 +163,6 @@ static bool gathers_in_forward(const struct step_model *m) {
                                          !s->backend->gathers_once && !step_reduces_once(m));
 }
 
-/* One kernel's stream of bytes, for each call; 0 for none. */
-static int64_t moved_ns(const struct step_model *m, struct outer_call call, const char *name,
-                        double bytes) {
-    const struct communicator alone = { 1, 1, 1, 1 };
-    if (bytes <= 0) return 0;
-    struct operator_work work =
-        operator_streaming(name, OPERATOR_ELEMENTWISE, PASS_BACKWARD, PRECISION_FP32, bytes);
-    work.form = FORM_STATED;
-    return outer_ns(m, call, &work, &alone);
-}
-
 /* Per parameter and micro-batch. Where nothing is stated, PyTorch's autograd adds each gradient but
  * the first to the one that it keeps (AccumulateGrad), if that is whole until the last micro-batch;
  * beside a pipeline FSDP casts the first to the reduction's precision (_fsdp_param.py,
@@ -211,12 +200,13 @@ static void price_accumulation(struct step_model *m) {
                                          (double)s->micro_batches_per_rank, 1 },
                                 last = { OUTER_REDUCTION, stage, 1, 1 };
         m->accumulate_ns[part] =
-            moved_ns(m, each, "gradient accumulation",
-                     trained * accumulated_bytes(m, reduces && !once)) +
-            moved_ns(m, each, "copies of gathered weights",
-                     gather_copies * gathered * backend->step.gather_copy_bytes);
-        const int64_t reduce_ns = moved_ns(m, once ? last : each, "copies of reduced gradients",
-                                           reduces ? trained * backend->step.reduce_copy_bytes : 0);
+            outer_moved_ns(m, each, PASS_BACKWARD, "gradient accumulation",
+                           trained * accumulated_bytes(m, reduces && !once)) +
+            outer_moved_ns(m, each, PASS_BACKWARD, "copies of gathered weights",
+                           gather_copies * gathered * backend->step.gather_copy_bytes);
+        const int64_t reduce_ns =
+            outer_moved_ns(m, once ? last : each, PASS_BACKWARD, "copies of reduced gradients",
+                           reduces ? trained * backend->step.reduce_copy_bytes : 0);
         if (once)
             m->reduce_copy_ns += reduce_ns;
         else
@@ -259,9 +249,9 @@ static void price_synchronisation(struct step_model *m) {
         if (by_kernel > 0) m->optimizer_ns[stage] = outer_ns(m, run, &update, &alone);
         m->optimizer_ns[stage] += muon_update_ns(m, stage, muon);
         if (layout->dp > 1 && layout->zero_stage <= 1)
-            m->optimizer_ns[stage] +=
-                moved_ns(m, run, "passes over whole gradients",
-                         trainable * s->backend->step.gradient_passes * s->backend->gradient_bytes);
+            m->optimizer_ns[stage] += outer_moved_ns(
+                m, run, PASS_BACKWARD, "passes over whole gradients",
+                trainable * s->backend->step.gradient_passes * s->backend->gradient_bytes);
         m->optimizer_ns[stage] += outer_host_ns(m, stage);
         if (sharded_state && !gathers_in_forward(m)) {
             const double gathered = m->gathered_bytes[stage] +
@@ -377,9 +367,8 @@ int64_t step_exposed_update_ns(const struct step_model *m, int64_t stage, int64_
     int64_t ns = m->gather_ns[stage];
     const struct layout *layout = &m->scenario->layout;
     /* ZeRO-3 gathers in the passes; what its update does with lists of shards hides behind none. */
-    if (layout->zero_stage < 3 &&
-        (layout->overlap_parameter_gather ||
-         backend_always_gathers(m->scenario->backend, layout->zero_stage)))
+    if (layout->zero_stage < 3 && (layout->overlap_parameter_gather ||
+                                   backend_always_hides(m->scenario->backend, layout->zero_stage)))
         ns = exposed_gather_ns(m, stage, forward_ns);
     return m->optimizer_ns[stage] + ns;
 }

@@ -102,6 +102,8 @@ const char *measured_framework(struct arena *arena, const struct stack_list *lis
 /* The name, or what of it names somebody's code where its other words ("fsdp2") would hide that. */
 const char *measured_code(struct arena *arena, const struct stack_list *list, const char *name,
                           bool divided);
+/* measured_training.c: the section "training". */
+void measured_add_training(cJSON *root, struct measured_row *row);
 /* Whether its name or notes say that nothing was compiled. */
 bool measured_is_eager(const struct measured_run *run);
 /* measured_release.c. The year of the first release of a framework that the text names
