@@ -432,7 +432,8 @@ static void rule_collective(const struct cost_model *model, const struct operato
 }
 
 static void wait_for_ranks(const struct operator_work *work, struct price *p) {
-    if (work->communicator != COMMUNICATOR_TENSOR || !(p->seconds > 0)) return;
+    if (work->communicator != COMMUNICATOR_TENSOR || work->ranks_are_there || !(p->seconds > 0))
+        return;
     p->efficiency *= p->seconds / (p->seconds + RANK_WAIT_S);
     p->seconds += RANK_WAIT_S;
     p->network_s += RANK_WAIT_S;

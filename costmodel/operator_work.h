@@ -127,6 +127,7 @@ struct operator_work {
                     backward attention 2.5 x that */
     double memory_bytes;   /* HBM reads and writes */
     bool beside_attention; /* collective: the attention behind it does not wait for it */
+    bool ranks_are_there;  /* collective of TP: beside another, in which they waited for the last */
     double network_bytes;  /* collectives: the full buffer as nccl-tests counts it (all-gather and
                              reduce-scatter: the gathered buffer; all-reduce: the buffer; send: the
                              message) */

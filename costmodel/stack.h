@@ -176,6 +176,8 @@ struct stack_block {
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
     bool repeats_keys;     /* keys and values reach SDPA once for each query head */
     bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
+    bool
+        exchanges_adapters; /* TP: an adapter's output goes to its rows by all-to-all, not gathered */
 };
 
 /* What a framework does around the blocks of a step. */
@@ -241,10 +243,10 @@ struct stack {
     const char *backend, *hardware, *recompute; /* hardware NULL: stated by every source */
     bool sequence_parallel, overlap_gradient_reduce, overlap_parameter_gather;
     bool overlap_shard_reduce; /* of DeepSpeed's ZeRO-2 */
-    int64_t zero_stage;    /* without a pipeline; -1: the backend's usual one */
-    const char *partition; /* policy.partition of a scenario that names none */
-    bool no_dropout;       /* ... and without it, with unfused attention too */
-    bool gpt_dropout;      /* GPTs are trained with dropout, with fused attention too */
+    int64_t zero_stage;        /* without a pipeline; -1: the backend's usual one */
+    const char *partition;     /* policy.partition of a scenario that names none */
+    bool no_dropout;           /* ... and without it, with unfused attention too */
+    bool gpt_dropout;          /* GPTs are trained with dropout, with fused attention too */
     bool context_heads; /* ranks of context parallelism exchange heads for tokens where they can */
     bool context_gathers;    /* or gather keys and values in front of a ring */
     bool context_contiguous; /* a ring's ranks hold contiguous tokens: their causal pairs differ */

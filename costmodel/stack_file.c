@@ -258,6 +258,11 @@ static const struct field stack_rows[] = {
       "where a diffusion block takes video and text as one sequence, attention and feed-forward "
       "network have matmuls and sums over ranks of their own",
       NULL },
+    { "exchanges_adapters", FIELD_BOOL, AT(block.exchanges_adapters), 0, 0, "false", "",
+      "beside a row-parallel layer an adapter's output comes to the rank's rows by all-to-all, "
+      "where "
+      "others gather it whole",
+      NULL },
     { "repeats_keys", FIELD_BOOL, AT(block.repeats_keys), 0, 0, "false", "",
       "keys and values are copied for each query head before attention, so that a gathered ring "
       "moves the copies",

@@ -168,11 +168,34 @@ int64_t adapter_parameters(const struct layer_division *d) {
     return count + adapter_parameters(&text);
 }
 
+/* Each stands beside a collective of its layer, with next to no work between them. */
+static void collective_beside(struct emitter *e, const char *name, enum operator_kind kind,
+                              enum operator_pass pass, double bytes) {
+    const int64_t before = e->out->count;
+    emit_collective(e, name, kind, pass, bytes);
+    if (e->out->count > before) e->out->operators[before].ranks_are_there = true;
+}
+
 /* The r columns over tensor-parallel ranks, once each way. */
 static void join_ranks(struct emitter *e, enum operator_pass pass, int64_t tokens, bool sums) {
-    emit_collective(e, sums ? "adapter all-reduce" : "adapter all-gather",
-                    sums ? OPERATOR_ALL_REDUCE : OPERATOR_ALL_GATHER, pass,
-                    emit_gathered_bytes(e, tokens, e->d->module->adapter_rank));
+    collective_beside(e, sums ? "adapter all-reduce" : "adapter all-gather",
+                      sums ? OPERATOR_ALL_REDUCE : OPERATOR_ALL_GATHER, pass,
+                      emit_gathered_bytes(e, tokens, e->d->module->adapter_rank));
+}
+
+/* B's columns of all rows for all columns of the rank's, or back: gathered and cut, or exchanged
+ * with a copy before and one behind. */
+static void join_outputs(struct emitter *e, enum operator_pass pass) {
+    const struct layer_division *d = e->d;
+    const double bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
+    if (!d->exchanges_adapters) {
+        collective_beside(e, "adapter output all-gather", OPERATOR_ALL_GATHER, pass, bytes);
+        return;
+    }
+    emit_stream(e, "adapter output copies", OPERATOR_ELEMENTWISE, pass, 4, d->tokens,
+                d->module->hidden / d->tp);
+    collective_beside(e, "adapter output all-to-all", OPERATOR_ALL_TO_ALL, pass,
+                      bytes / (double)d->tp);
 }
 
 void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
@@ -184,9 +207,7 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
         emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
         join_ranks(e, PASS_FORWARD, s.tokens, s.row_parallel);
         emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, s.b_columns);
-        if (s.row_parallel && !reduces_with_layer(d))
-            emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_FORWARD,
-                            emit_gathered_bytes(e, d->tokens, d->module->hidden));
+        if (s.row_parallel && !reduces_with_layer(d)) join_outputs(e, PASS_FORWARD);
         if (!d->fuses_adapters)
             emit_stream(e, t->factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows, s.whole_out);
         emit_stream(e, t->sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, d->fuses_adapters ? 1 : 3,
@@ -212,8 +233,7 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
         emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, d->fuses_adapters ? 1 : 2,
                     s.rows, s.whole_out);
         if (s.row_parallel && d->sequence_parallel && !reduces_with_layer(d))
-            emit_collective(e, "adapter output all-gather", OPERATOR_ALL_GATHER, PASS_BACKWARD,
-                            hidden_bytes);
+            join_outputs(e, PASS_BACKWARD);
         emit_linear_input_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
         emit_linear_weight_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
         join_ranks(e, PASS_BACKWARD, s.tokens, true);

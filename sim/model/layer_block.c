@@ -322,6 +322,8 @@ static const char *const text_names[][2] = {
     TEXT_NAME("adapter all-reduce"),
     TEXT_NAME("adapter all-gather"),
     TEXT_NAME("adapter output all-gather"),
+    TEXT_NAME("adapter output all-to-all"),
+    TEXT_NAME("adapter output copies"),
     TEXT_NAME("adapter input all-reduce"),
 };
 

@@ -202,6 +202,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
                    : split->block.casts == CASTS_DYNAMIC ? FP8_RECIPE_TENSORWISE
                                                          : FP8_RECIPE_DELAYED;
     d.fuses_adapters = split->block.compiled;
+    d.exchanges_adapters = split->block.exchanges_adapters;
     d.casts_weights = split->block.casts_weights;
     d.weights_come_cast = split->weights_come_cast;
     d.linear_gradients = split->block.linear_gradients;

@@ -222,7 +222,8 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (int)split.block.linear_gradients, split.adds_in_matmul, split.unpads_samples,
         (long)split.block.softmax_multiple,
         split.block.dropout_apart + 2 * split.block.remakes_activation,
-        split.block.modulation_apart + 2 * split.block.branches_apart,
+        split.block.modulation_apart + 2 * split.block.branches_apart +
+            4 * split.block.exchanges_adapters,
         split.block.whole_logits + 2 * (int)split.block.chunked_head, split.block.odd_vocabulary,
         split.block.compiled + 2 * split.block.repeats_keys, scenario->backend->divides_sends,
         group_text(arena, &tensor), group_text(arena, &context));

@@ -695,6 +695,9 @@ static void test_ranks_are_waited_for(void **state) {
     assert_true(waits.network_s == waits.seconds);
     assert_true(fabs(waits.efficiency * waits.seconds - isolated.efficiency * isolated.seconds) <
                 1e-12);
+    struct operator_work beside = tensor;
+    beside.ranks_are_there = true;
+    assert_true(cost_model_price(model, &beside, &group).seconds == isolated.seconds);
     assert_true(cost_model_price(model, &tensor, &alone).seconds == 0);
     assert_true(cost_model_price(model, &data, &group).seconds == isolated.seconds);
     arena_destroy(arena);

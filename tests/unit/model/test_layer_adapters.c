@@ -181,6 +181,39 @@ static void test_collectives(void **state) {
     arena_destroy(arena);
 }
 
+/* Exchanged among the ranks: as often as gathered, a rank's share of the bytes, with its copies. What
+ * travels for adapters stands beside the layer's own collectives, the input's gradients do not. */
+static void test_exchanged(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = adapted(arena, 16, EACH);
+    static const enum pass_set sets[] = { PASS_SET_FORWARD, PASS_SET_BACKWARD };
+    for (int c = 0; c < 4; c++) {
+        const struct tensor_split split = {
+            .tp = 4, .sequence_parallel = true, .cp = 1, .block.exchanges_adapters = c < 2
+        };
+        struct operator_list list = operators_split(m, &split, sets[c % 2]);
+        const char *const name = c < 2 ? "adapter output all-to-all" : "adapter output all-gather";
+        int64_t outputs = 0, copies = 0, beside = 0;
+        double bytes = 0;
+        for (int64_t i = 0; i < list.count; i++) {
+            const struct operator_work *work = &list.operators[i];
+            if (strcmp(work->name, name) == 0) {
+                outputs++;
+                bytes = work->network_bytes;
+            }
+            copies += strcmp(work->name, "adapter output copies") == 0;
+            beside += work->ranks_are_there;
+        }
+        assert_int_equal(outputs, 2);
+        assert_int_equal(copies, c < 2 ? 2 : 0);
+        assert_int_equal(beside, 9);
+        assert_true(bytes == 2.0 * TOKENS * HIDDEN / (c < 2 ? 4 : 1));
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 static int64_t moved(const struct operator_list *list, const char *name) {
     double bytes = 0;
     for (int64_t i = 0; i < list->count; i++)
@@ -365,17 +398,12 @@ static void test_decoder_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_rank_parameters),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_fp32_base),
-        cmocka_unit_test(test_work),
-        cmocka_unit_test(test_collectives),
-        cmocka_unit_test(test_reduced_with_layer),
-        cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_decoder),
-        cmocka_unit_test(test_decoder_memory),
+        cmocka_unit_test(test_parameters), cmocka_unit_test(test_rank_parameters),
+        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_fp32_base),
+        cmocka_unit_test(test_work),       cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_exchanged),  cmocka_unit_test(test_reduced_with_layer),
+        cmocka_unit_test(test_fused),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_decoder),    cmocka_unit_test(test_decoder_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
