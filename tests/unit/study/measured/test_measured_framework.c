@@ -249,6 +249,11 @@ static void test_whole_precisions(void **state) {
         { "PyTorch 2024 compiled", "a page", "", "0", "1", "tf32", "nanogpt" },
         { "PyTorch 2026 compiled", "a page", "bf16 autocast; the loss stands outside", "0", "1",
           "bf16", "nanogpt-eager-loss-2026" },
+        { "nanogpt-2025", "a page", "return_logits=False", "0", "1", "bf16", "nanogpt-loss-alone" },
+        { "nanogpt-2026", "a page", "it returns the loss alone", "0", "1", "bf16",
+          "nanogpt-loss-alone-2026" },
+        { "pytorch-amp-2026", "a page", "it returns the loss alone", "0", "1", "bf16",
+          "pytorch-amp-loss-alone-2026" },
         { "PyTorch 2025 eager", "a page", "model of CS336", "0", "1", "fp32", "cs336" },
         { "PyTorch 2025 compiled", "a page", "model of CS336", "0", "1", "tf32", "cs336-compile" },
     };
@@ -298,6 +303,15 @@ static void test_year_of_source(void **state) {
         { "megatron-core", "a page", "", "0", "2", "fp16", "megatron-core" },
         { "megatron-lm with flash attention", "a page", "", "0", "2", "fp16", "megatron-core" },
         { "megatron-lm-2024", "a page", "", "0", "2", "fp16", "megatron-core-2024" },
+        /* its jit scripts: PyTorch 2.2 fuses none, a container of March 2021 is no PyTorch 21 */
+        { "megatron-lm-2023", "a page", "PyTorch 2.3", "0", "2", "bf16", "megatron-2022-unfused" },
+        { "megatron-lm-2023", "a page", "PyTorch 2.1", "0", "2", "bf16", "megatron-2022" },
+        { "megatron-lm-2022", "a page", "nvcr pytorch 21.03", "0", "2", "fp16", "megatron-2022" },
+        { "megatron-core", "a page", "--cross-entropy-fusion-impl te", "0", "2", "bf16",
+          "megatron-core-te-loss" },
+        { "colossalai-2025", "a page", "", "2", "1", "bf16", "colossalai" },
+        { "colossalai-2023", "a page", "", "2", "1", "bf16", "hf-deepspeed" },
+        { "te_llama 2024", "a page", "", "0", "1", "bf16", "hf-te" },
     };
     check("mine", rows, sizeof rows / sizeof rows[0]);
 }
