@@ -110,6 +110,14 @@ bool scenario_load_stack(struct reader *r) {
  * (docs/MODEL.md, section 9a). */
 #define HOST_KERNEL_S 25e-6
 
+/* What backend_use_stack() took for ZeRO-3's hooks, where there is nobody to share with: trainers
+ * leave such blocks unwrapped. */
+static double hooks_of_nobody(const struct scenario *s) {
+    const struct scenario_layout *f = &s->layout_fields;
+    const bool alone = f->zero_stage == 3 && s->cluster_fields.gpu_count <= f->tp * f->pp;
+    return alone && strcmp(s->backend->name, "fsdp") == 0 ? s->stack->host_sharded_s : 0;
+}
+
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
  * the scenario may name a file. The host may be slower than the one that its times are of. Its
  * large jobs may wait for each kernel. */
@@ -120,8 +128,10 @@ void scenario_choose_launches(struct scenario *s) {
     const int64_t blocking = s->stack->blocking_launches_gpus;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    backend->step.host_forward_s *= captured ? 0 : slower;
-    backend->step.host_backward_s *= captured ? 0 : slower;
+    const double hooks_s = hooks_of_nobody(s);
+    backend->step.host_forward_s = captured ? 0 : (backend->step.host_forward_s - hooks_s) * slower;
+    backend->step.host_backward_s =
+        captured ? 0 : (backend->step.host_backward_s - hooks_s) * slower;
     backend->step.host_recompute_s *= captured ? 0 : slower;
     backend->step.host_frozen_s *= slower;
     backend->step.shard_list_s *= slower;

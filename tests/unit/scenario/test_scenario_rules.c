@@ -787,6 +787,8 @@ static void test_hooks_of_the_usual_zero_stage(void **state) {
         { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=3" }, 0.003 },
         { { "layout.backend=fsdp", "layout.pp=1" }, 0.003 },
         { { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=2" }, 0.001 },
+        /* nobody to share with */
+        { { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "cluster.gpu_count=1" }, 0.001 },
     };
     struct arena *arena = arena_create();
     struct error err = { 0 };
