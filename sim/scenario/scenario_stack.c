@@ -115,7 +115,9 @@ bool scenario_load_stack(struct reader *r) {
 static double hooks_of_nobody(const struct scenario *s) {
     const struct scenario_layout *f = &s->layout_fields;
     const bool alone = f->zero_stage == 3 && s->cluster_fields.gpu_count <= f->tp * f->pp;
-    return alone && strcmp(s->backend->name, "fsdp") == 0 ? s->stack->host_sharded_s : 0;
+    const bool taken =
+        strcmp(s->backend->name, "fsdp") == 0 && backend_is_of_stack(s->backend, s->stack);
+    return alone && taken ? s->stack->host_sharded_s : 0;
 }
 
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
