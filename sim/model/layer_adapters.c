@@ -168,34 +168,38 @@ int64_t adapter_parameters(const struct layer_division *d) {
     return count + adapter_parameters(&text);
 }
 
-/* Each stands beside a collective of its layer, with next to no work between them. */
+/* Beside a collective of its layer, in which the ranks have waited for the last: what lies between is
+ * the same work on each. */
 static void collective_beside(struct emitter *e, const char *name, enum operator_kind kind,
-                              enum operator_pass pass, double bytes) {
+                              enum operator_pass pass, double bytes, bool beside) {
     const int64_t before = e->out->count;
     emit_collective(e, name, kind, pass, bytes);
-    if (e->out->count > before) e->out->operators[before].ranks_are_there = true;
+    if (e->out->count > before) e->out->operators[before].ranks_are_there = beside;
 }
 
-/* The r columns over tensor-parallel ranks, once each way. */
-static void join_ranks(struct emitter *e, enum operator_pass pass, int64_t tokens, bool sums) {
+/* The r columns over tensor-parallel ranks, once each way. Without sequence parallelism a
+ * row-parallel layer has its collective in the forward, a column-parallel one in the backward. */
+static void join_ranks(struct emitter *e, enum operator_pass pass, const struct shape *s) {
+    const bool sums = pass != PASS_FORWARD || s->row_parallel;
+    const bool beside = e->d->sequence_parallel || s->row_parallel == (pass == PASS_FORWARD);
     collective_beside(e, sums ? "adapter all-reduce" : "adapter all-gather",
                       sums ? OPERATOR_ALL_REDUCE : OPERATOR_ALL_GATHER, pass,
-                      emit_gathered_bytes(e, tokens, e->d->module->adapter_rank));
+                      emit_gathered_bytes(e, s->tokens, e->d->module->adapter_rank), beside);
 }
 
-/* B's columns of all rows for all columns of the rank's, or back: gathered and cut, or exchanged
- * with a copy before and one behind. */
+/* B's columns of all rows for all columns of the rank's own rows, or back: gathered and cut, or
+ * exchanged with a copy before and one behind. Without sequence parallelism all rows are its own. */
 static void join_outputs(struct emitter *e, enum operator_pass pass) {
     const struct layer_division *d = e->d;
     const double bytes = emit_gathered_bytes(e, d->tokens, d->module->hidden);
-    if (!d->exchanges_adapters) {
-        collective_beside(e, "adapter output all-gather", OPERATOR_ALL_GATHER, pass, bytes);
+    if (!d->exchanges_adapters || !d->sequence_parallel) {
+        collective_beside(e, "adapter output all-gather", OPERATOR_ALL_GATHER, pass, bytes, true);
         return;
     }
     emit_stream(e, "adapter output copies", OPERATOR_ELEMENTWISE, pass, 4, d->tokens,
-                d->module->hidden / d->tp);
+                divide_up(d->module->hidden, d->tp));
     collective_beside(e, "adapter output all-to-all", OPERATOR_ALL_TO_ALL, pass,
-                      bytes / (double)d->tp);
+                      bytes / (double)d->tp, true);
 }
 
 void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
@@ -205,7 +209,7 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
         if (t->place != place || !has_here(d, t)) continue;
         const struct shape s = shape_of(d, t);
         emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
-        join_ranks(e, PASS_FORWARD, s.tokens, s.row_parallel);
+        join_ranks(e, PASS_FORWARD, &s);
         emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, s.b_columns);
         if (s.row_parallel && !reduces_with_layer(d)) join_outputs(e, PASS_FORWARD);
         if (!d->fuses_adapters)
@@ -236,15 +240,15 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
             join_outputs(e, PASS_BACKWARD);
         emit_linear_input_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
         emit_linear_weight_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
-        join_ranks(e, PASS_BACKWARD, s.tokens, true);
+        join_ranks(e, PASS_BACKWARD, &s);
         const bool passes_on = input_has_gradient(place);
         if (passes_on)
             emit_linear_input_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
         emit_linear_weight_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
         if (!passes_on) continue;
         if (!s.row_parallel && !d->sequence_parallel && !reduces_with_layer(d))
-            emit_collective(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
-                            hidden_bytes);
+            collective_beside(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
+                              hidden_bytes, true);
         emit_stream(&own, t->sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, d->fuses_adapters ? 1 : 3,
                     s.tokens, s.in);
     }

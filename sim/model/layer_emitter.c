@@ -81,14 +81,19 @@ static double written_bytes(const struct emitter *e) {
     return precision_bytes(PRECISION_FP8) * (blocks ? 1 + 1.0 / 32 : 1);
 }
 
-static void cast_weight(struct emitter *e, enum operator_pass pass, enum precision to, double bytes,
-                        int64_t out, int64_t in) {
+static void cast_named(struct emitter *e, const char *name, enum operator_pass pass,
+                       enum precision to, double bytes, int64_t out, int64_t in) {
     if (bytes <= 0) return;
     struct operator_work cast =
-        operator_streaming(pass == PASS_FORWARD ? "weight cast" : "weight cast by columns",
-                           OPERATOR_ELEMENTWISE, pass, to, bytes * (double)out * (double)in);
+        operator_streaming(name, OPERATOR_ELEMENTWISE, pass, to, bytes * (double)out * (double)in);
     cast.form = FORM_STATED;
     emit_operator(e, cast);
+}
+
+static void cast_weight(struct emitter *e, enum operator_pass pass, enum precision to, double bytes,
+                        int64_t out, int64_t in) {
+    cast_named(e, pass == PASS_FORWARD ? "weight cast" : "weight cast by columns", pass, to, bytes,
+               out, in);
 }
 
 /* torchao's linear layers cast their weight in each pass, forward by rows and backward by columns;
@@ -111,10 +116,15 @@ static double weight_cast_bytes(const struct emitter *e, enum operator_pass pass
     }
 }
 
+void emit_base_cast(struct emitter *e, enum operator_pass pass, int64_t out, int64_t in) {
+    if (e->d->module->fp32_base && !precision_is_single(e->activation))
+        cast_named(e, "weight cast", pass, e->activation, 4 + precision_bytes(e->activation), out,
+                   in);
+}
+
 void emit_linear_forward(struct emitter *e, const char *name, enum precision precision,
                          int64_t rows, int64_t out, int64_t in) {
-    if (e->d->module->fp32_base && !precision_is_single(e->activation))
-        cast_weight(e, PASS_FORWARD, e->activation, 4 + precision_bytes(e->activation), out, in);
+    emit_base_cast(e, PASS_FORWARD, out, in);
     cast_weight(e, PASS_FORWARD, e->activation, weight_cast_bytes(e, PASS_FORWARD, precision), out,
                 in);
     emit_linear(e, operator_matmul(name, PASS_FORWARD, precision, rows, out, in));

@@ -55,6 +55,8 @@ void emit_linear_weight_gradient(struct emitter *e, const char *name, enum preci
  * stack_chunked_head). */
 void emit_linear_weight_sum(struct emitter *e, const char *name, enum precision precision,
                             int64_t rows, int64_t out, int64_t in);
+/* Autocast's of a frozen weight in fp32, which it does not keep. */
+void emit_base_cast(struct emitter *e, enum operator_pass pass, int64_t out, int64_t in);
 /* Casts of the weight of a head whose logits are made for some rows. */
 void emit_head_cast(struct emitter *e, int64_t out, int64_t in);
 

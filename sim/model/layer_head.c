@@ -68,7 +68,10 @@ static void logits_forward(struct emitter *e, int64_t rows) {
 
 static void logits_backward(struct emitter *e, int64_t rows) {
     const int64_t vocabulary = e->d->vocabulary, hidden = e->d->module->hidden;
-    if (e->d->chunked_head == CHUNKED_HEAD_REMADE) logits_forward(e, rows);
+    if (e->d->chunked_head == CHUNKED_HEAD_REMADE)
+        logits_forward(e, rows);
+    else /* Liger's makes the gradient beside the logits, of a cast of its own */
+        emit_base_cast(e, PASS_INPUT_GRADIENT, vocabulary, hidden);
     emit_linear_input_gradient(e, "logits", logit_precision(e), rows, vocabulary, hidden);
     emit_linear_weight_sum(e, "logits", logit_precision(e), rows, vocabulary, hidden);
 }

@@ -214,6 +214,36 @@ static void test_exchanged(void **state) {
     arena_destroy(arena);
 }
 
+/* Without sequence parallelism each rank has all rows, and nothing is exchanged. A row-parallel
+ * layer's collective is in the forward, a column-parallel one's in the backward: there alone the
+ * ranks have just met. */
+static void test_beside_without_sequence_parallelism(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct model *m = adapted(arena, 16, EACH);
+    for (int backward = 0; backward < 2; backward++) {
+        const struct tensor_split split = { .tp = 4, .cp = 1, .block.exchanges_adapters = true };
+        struct operator_list list =
+            operators_split(m, &split, backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD);
+        int64_t columns = 0, outputs = 0, inputs = 0;
+        for (int64_t i = 0; i < list.count; i++) {
+            const struct operator_work *work = &list.operators[i];
+            assert_string_not_equal(work->name, "adapter output all-to-all");
+            if (!work->ranks_are_there) continue;
+            columns += strcmp(work->name, "adapter all-reduce") == 0 ||
+                       strcmp(work->name, "adapter all-gather") == 0;
+            outputs += strcmp(work->name, "adapter output all-gather") == 0;
+            inputs += strcmp(work->name, "adapter input all-reduce") == 0;
+        }
+        /* of seven layers, attention's and the MLP's last are row-parallel */
+        assert_int_equal(columns, backward ? 5 : 2);
+        assert_int_equal(outputs, backward ? 0 : 2);
+        assert_int_equal(inputs, backward ? 5 : 0);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
 static int64_t moved(const struct operator_list *list, const char *name) {
     double bytes = 0;
     for (int64_t i = 0; i < list->count; i++)
@@ -398,12 +428,19 @@ static void test_decoder_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters), cmocka_unit_test(test_rank_parameters),
-        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_fp32_base),
-        cmocka_unit_test(test_work),       cmocka_unit_test(test_collectives),
-        cmocka_unit_test(test_exchanged),  cmocka_unit_test(test_reduced_with_layer),
-        cmocka_unit_test(test_fused),      cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_decoder),    cmocka_unit_test(test_decoder_memory),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_rank_parameters),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_fp32_base),
+        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_exchanged),
+        cmocka_unit_test(test_beside_without_sequence_parallelism),
+        cmocka_unit_test(test_reduced_with_layer),
+        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_decoder_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

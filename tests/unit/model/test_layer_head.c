@@ -229,12 +229,32 @@ static void test_remade_casts(void **state) {
     arena_destroy(arena);
 }
 
+/* Liger's chunks under autocast: a frozen head in fp32 is cast for the logits and again for the
+ * gradient of what they read. */
+static void test_cast_chunks(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    struct model *m = (struct model *)fixture_model(arena, "llama3-8b");
+    struct tensor_split split = split_of(1, false);
+    static const struct gradient_need input = { .input = true };
+    char text[1024];
+    for (int how = CHUNKED_HEAD_ADDED; how <= CHUNKED_HEAD_COPIED; how++) {
+        split.block.chunked_head = (enum stack_chunked_head)how;
+        m->modules[MODULE_LANGUAGE].fp32_base = true;
+        remade_sequence(m, &split, input, text, sizeof text);
+        assert_string_equal(text, "loss b, weight cast i, logits i, final norm b");
+        m->modules[MODULE_LANGUAGE].fp32_base = false;
+        remade_sequence(m, &split, input, text, sizeof text);
+        assert_string_equal(text, "loss b, logits i, final norm b");
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_odd_logits),
-        cmocka_unit_test(test_chunked_head),
-        cmocka_unit_test(test_remade_head),
-        cmocka_unit_test(test_remade_casts),
+        cmocka_unit_test(test_odd_logits),  cmocka_unit_test(test_chunked_head),
+        cmocka_unit_test(test_remade_head), cmocka_unit_test(test_remade_casts),
+        cmocka_unit_test(test_cast_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
