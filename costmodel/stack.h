@@ -176,8 +176,8 @@ struct stack_block {
     bool modulation_apart; /* a diffusion block's shift, scale and gate are kernels of their own */
     bool repeats_keys;     /* keys and values reach SDPA once for each query head */
     bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
-    bool
-        exchanges_adapters; /* TP: an adapter's output goes to its rows by all-to-all, not gathered */
+    /* with sequence parallelism an adapter's output comes to its rows by all-to-all, not gathered */
+    bool exchanges_adapters;
 };
 
 /* What a framework does around the blocks of a step. */

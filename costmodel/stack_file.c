@@ -129,7 +129,8 @@ static const struct field stack_rows[] = {
     { "host_recompute_us", FIELD_DOUBLE, AT(step.host_recompute_s), 0, 1e6, "0", "us",
       "what recomputing the whole block adds to the forward that it launches again", NULL },
     { "host_sharded_us", FIELD_DOUBLE, AT(host_sharded_s), 0, 1e6, "0", "us",
-      "what ZeRO-3's hooks on a block's modules add to either", NULL },
+      "what ZeRO-3's hooks on a block's modules add to either, FSDP's on more than one rank",
+      NULL },
     { "host_divided_forward_us", FIELD_DOUBLE, AT(host_divided_forward_s), 0, 1e6, "0", "us",
       "what tensor parallelism's dispatch adds to the forward", NULL },
     { "host_divided_backward_us", FIELD_DOUBLE, AT(host_divided_backward_s), 0, 1e6, "0", "us",
@@ -259,8 +260,7 @@ static const struct field stack_rows[] = {
       "network have matmuls and sums over ranks of their own",
       NULL },
     { "exchanges_adapters", FIELD_BOOL, AT(block.exchanges_adapters), 0, 0, "false", "",
-      "beside a row-parallel layer an adapter's output comes to the rank's rows by all-to-all, "
-      "where "
+      "with sequence parallelism an adapter's output comes to the rank's rows by all-to-all, where "
       "others gather it whole",
       NULL },
     { "repeats_keys", FIELD_BOOL, AT(block.repeats_keys), 0, 0, "false", "",
