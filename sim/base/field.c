@@ -174,19 +174,40 @@ static bool is_mistyped(const char *wanted, const char *name) {
     return name_distance(wanted, name) <= (strlen(wanted) < 5 ? 1 : 2);
 }
 
+#define NAMES_IN_FULL 80
+
+/* "alps, aws-*, ..." of more names than a reader would look through: those that share their first
+ * word, up to a hyphen, stand as one. */
+static const char *names_in_short(struct arena *arena, const char *const *names) {
+    size_t count = 0;
+    while (names[count] != NULL)
+        count++;
+    const char *list = NULL;
+    for (size_t i = 0, next; i < count; i = next) {
+        const size_t length = strcspn(names[i], "-");
+        next = i + 1;
+        while (count > NAMES_IN_FULL && next < count && strcspn(names[next], "-") == length &&
+               strncmp(names[i], names[next], length) == 0)
+            next++;
+        const char *name =
+            next == i + 1 ? names[i] : arena_format(arena, "%.*s-*", (int)length, names[i]);
+        list = list == NULL ? name : arena_format(arena, "%s, %s", list, name);
+    }
+    return list;
+}
+
 void hint_of_files(struct error *err, const char *directory, const char *wanted) {
     struct arena *arena = arena_create();
     const char *const *names = file_names(arena, directory);
     const char *near = nearest_in_list(wanted, names);
     bool all;
-    const char *alike = names_of_words(arena, names, wanted, &all), *list = NULL;
+    const char *alike = names_of_words(arena, names, wanted, &all);
     if (alike != NULL && (all || near == NULL || !is_mistyped(wanted, near))) {
         error_hint(err, "did you mean %s?", alike);
     } else if (near != NULL) {
         error_hint(err, "did you mean '%s'?", near);
     } else {
-        for (size_t i = 0; names[i] != NULL; i++)
-            list = list == NULL ? names[i] : arena_format(arena, "%s, %s", list, names[i]);
+        const char *list = names_in_short(arena, names);
         if (list != NULL) error_hint(err, "there are: %s", list);
     }
     arena_destroy(arena);

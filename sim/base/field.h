@@ -91,7 +91,8 @@ const char *nearest_hint(struct arena *arena, const char *wanted, size_t count,
 const char *nearest_in_list(const char *wanted, const char *const *names); /* NULL at the end */
 /* The same among the names of the .json files of a folder, without ".json"; in the arena. */
 const char *nearest_file(struct arena *arena, const char *directory, const char *wanted);
-/* Adds to an error that no file has the wanted name: the nearest one, or else which there are. */
+/* Adds to an error that no file has the wanted name: the nearest one, or else which there are, of
+ * many those that share their first word as one ("aws-*"). */
 void hint_of_files(struct error *err, const char *directory, const char *wanted);
 
 #endif

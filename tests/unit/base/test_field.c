@@ -409,6 +409,30 @@ static void test_hint_of_files(void **state) {
     arena_destroy(arena);
 }
 
+/* Of more names than one looks through, a first word that several share stands for them. */
+static void test_hint_of_many_files(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    char folder[] = "/tmp/ballast-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    static const char *const others[] = { "alps", "aws-p4d", "h1000", "h1001-80g" };
+    const char *files[90];
+    for (size_t i = 0; i < 90; i++)
+        files[i] = arena_format(arena, "%s/%s.json", folder,
+                                i < 4 ? others[i] : arena_format(arena, "h100-%zu", i));
+    for (size_t i = 0; i < 90; i++)
+        fclose(fopen(files[i], "w"));
+    struct error err = { 0 };
+    error_set(&err, "no");
+    hint_of_files(&err, folder, "tpu");
+    if (strstr(err.text, "there are: alps, aws-p4d, h100-*, h1000, h1001-80g") == NULL)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < 90; i++)
+        unlink(files[i]);
+    assert_int_equal(rmdir(folder), 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
@@ -426,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_hint_of_files),
+        cmocka_unit_test(test_hint_of_many_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
