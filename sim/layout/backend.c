@@ -133,9 +133,8 @@ static void take(double *figure, double stated) {
 }
 
 void backend_use_stack(struct backend *b, const struct stack *stack, enum precision precision,
-                       int64_t zero_stage, int64_t tp, bool interleaved) {
-    const double hooks_s =
-        zero_stage == 3 && backend_is_of_stack(b, stack) ? stack->host_sharded_s : 0;
+                       bool hooks, int64_t tp, bool interleaved) {
+    const double hooks_s = hooks && backend_is_of_stack(b, stack) ? stack->host_sharded_s : 0;
     take(&b->gradient_bytes, stack->gradient_bytes);
     take(&b->gradient_reduce_bytes, stack->gradient_reduce_bytes);
     if (precision == PRECISION_FP8) {

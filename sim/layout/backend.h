@@ -53,9 +53,9 @@ int64_t backend_usual_zero_stage(const char *name, int64_t pp);
  * average_tensor). */
 bool backend_always_hides(const struct backend *backend, int64_t zero_stage);
 /* What the stack states takes the place of the backend's own figure; `precision` of the matmuls,
- * `interleaved`: parts of the model take turns on each stage. */
+ * `hooks`: ZeRO-3's run on each module, `interleaved`: parts of the model take turns on each stage. */
 void backend_use_stack(struct backend *backend, const struct stack *stack, enum precision precision,
-                       int64_t zero_stage, int64_t tp, bool interleaved);
+                       bool hooks, int64_t tp, bool interleaved);
 /* A training in fp32 makes, keeps and reduces gradients in fp32, whatever a recipe of bf16 does. */
 void backend_use_fp32(struct backend *backend);
 

@@ -44,13 +44,20 @@ static void choose_optimizer(struct reader *r) {
                                  s->stack->name));
 }
 
+/* ZeRO-3's, FSDP's where there is somebody to share with: trainers leave other blocks unwrapped. */
+static bool runs_hooks(const struct scenario *s, const struct backend *backend) {
+    const struct scenario_layout *f = &s->layout_fields;
+    const bool alone = s->cluster_fields.gpu_count <= f->tp * f->pp;
+    return f->zero_stage == 3 && !(alone && strcmp(backend->name, "fsdp") == 0);
+}
+
 /* What the stack states holds instead of the figures of backend and optimizer, and where the layout
  * does not say. */
 static void use_stack(struct reader *r, struct backend *backend, struct optimizer *optimizer) {
     struct scenario *s = r->s;
     struct scenario_layout *f = &s->layout_fields;
     const enum precision precision = s->main_precision;
-    backend_use_stack(backend, s->stack, precision, f->zero_stage, f->tp,
+    backend_use_stack(backend, s->stack, precision, runs_hooks(s, backend), f->tp,
                       f->vpp > 1 || scenario_present(r->policy.joint) != NULL);
     optimizer_use_stack(optimizer, s->stack, precision);
     if (!layout_says(r, "sp") && f->tp > 1 && !s->stack->sequence_parallel) {
@@ -110,16 +117,6 @@ bool scenario_load_stack(struct reader *r) {
  * (docs/MODEL.md, section 9a). */
 #define HOST_KERNEL_S 25e-6
 
-/* What backend_use_stack() took for ZeRO-3's hooks, where there is nobody to share with: trainers
- * leave such blocks unwrapped. */
-static double hooks_of_nobody(const struct scenario *s) {
-    const struct scenario_layout *f = &s->layout_fields;
-    const bool alone = f->zero_stage == 3 && s->cluster_fields.gpu_count <= f->tp * f->pp;
-    const bool taken =
-        strcmp(s->backend->name, "fsdp") == 0 && backend_is_of_stack(s->backend, s->stack);
-    return alone && taken ? s->stack->host_sharded_s : 0;
-}
-
 /* A stack's recipes may leave the launches to the host on some GPUs alone, by the GPU's own name:
  * the scenario may name a file. The host may be slower than the one that its times are of. Its
  * large jobs may wait for each kernel. */
@@ -130,10 +127,8 @@ void scenario_choose_launches(struct scenario *s) {
     const int64_t blocking = s->stack->blocking_launches_gpus;
     struct backend *backend = arena_new(s->arena, struct backend);
     *backend = *s->backend;
-    const double hooks_s = hooks_of_nobody(s);
-    backend->step.host_forward_s = captured ? 0 : (backend->step.host_forward_s - hooks_s) * slower;
-    backend->step.host_backward_s =
-        captured ? 0 : (backend->step.host_backward_s - hooks_s) * slower;
+    backend->step.host_forward_s *= captured ? 0 : slower;
+    backend->step.host_backward_s *= captured ? 0 : slower;
     backend->step.host_recompute_s *= captured ? 0 : slower;
     backend->step.host_frozen_s *= slower;
     backend->step.shard_list_s *= slower;

@@ -57,17 +57,17 @@ static void test_gradients_of_a_precision(void **state) {
                            .fp16_accumulate_bytes_moved = 5,
                            .master_weights = true };
     struct backend bf16 = *backend_at(0), fp8 = *backend_at(0), fp16 = *backend_at(0);
-    backend_use_stack(&bf16, &stack, PRECISION_BF16, 1, 1, false);
-    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, 1, false);
+    backend_use_stack(&bf16, &stack, PRECISION_BF16, false, 1, false);
+    backend_use_stack(&fp8, &stack, PRECISION_FP8, false, 1, false);
     assert_true(bf16.gradient_bytes == backend_at(0)->gradient_bytes);
     assert_true(bf16.gradient_reduce_bytes == backend_at(0)->gradient_reduce_bytes);
-    backend_use_stack(&fp16, &stack, PRECISION_FP16, 1, 1, false);
+    backend_use_stack(&fp16, &stack, PRECISION_FP16, false, 1, false);
     assert_true(fp16.gradient_bytes == 3 && fp16.gradient_reduce_bytes == 2);
     assert_true(fp16.accumulate_bytes_moved == 5 && bf16.accumulate_bytes_moved != 5);
     assert_true(fp8.gradient_bytes == 2 && fp8.gradient_reduce_bytes == 2);
     assert_true(fp8.fp8_gather_saves == 1.25);
     stack.fp8_gather_bytes = NAN;
-    backend_use_stack(&fp8, &stack, PRECISION_FP8, 1, 1, false);
+    backend_use_stack(&fp8, &stack, PRECISION_FP8, false, 1, false);
     assert_true(fp8.fp8_gather_saves == 0);
 }
 
@@ -88,8 +88,8 @@ static void test_fp16_pipeline(void **state) {
                                  .fp16_gradient_reduce_bytes = NAN,
                                  .fp16_accumulate_bytes_moved = NAN };
     struct backend bf16 = *backend_named("megatron-deepspeed"), fp16 = bf16;
-    backend_use_stack(&bf16, &stack, PRECISION_BF16, 1, 1, false);
-    backend_use_stack(&fp16, &stack, PRECISION_FP16, 1, 1, false);
+    backend_use_stack(&bf16, &stack, PRECISION_BF16, false, 1, false);
+    backend_use_stack(&fp16, &stack, PRECISION_FP16, false, 1, false);
     assert_true(bf16.accumulate_bytes_moved == 18 && bf16.gradient_reduce_bytes == 4);
     assert_true(fp16.accumulate_bytes_moved == 6 && fp16.gradient_reduce_bytes == 2);
 }
@@ -113,7 +113,7 @@ static void test_fp32_accumulation(void **state) {
                                      .accumulate_bytes_moved = cases[i].stated,
                                      .fp32_accumulate_bytes_moved = cases[i].stated_fp32 };
         struct backend b = *backend_named(cases[i].backend);
-        backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
+        backend_use_stack(&b, &stack, PRECISION_BF16, false, 1, false);
         if (b.accumulate_bytes_moved != cases[i].want_bf16)
             fail_msg("case %zu: bf16 moves %g bytes", i, b.accumulate_bytes_moved);
         backend_use_fp32(&b);
@@ -221,8 +221,8 @@ static void test_reductions_of_a_stack(void **state) {
     (void)state;
     const struct stack stack = { .step.reduces_once = true };
     struct backend fsdp = *backend_named("fsdp"), deepspeed = *backend_named("deepspeed");
-    backend_use_stack(&fsdp, &stack, PRECISION_BF16, 2, 1, false);
-    backend_use_stack(&deepspeed, &stack, PRECISION_BF16, 2, 1, false);
+    backend_use_stack(&fsdp, &stack, PRECISION_BF16, false, 1, false);
+    backend_use_stack(&deepspeed, &stack, PRECISION_BF16, false, 1, false);
     assert_true(fsdp.step.reduces_once);
     assert_false(deepspeed.step.reduces_once);
 }
@@ -233,8 +233,8 @@ static void test_sends_of_a_stack(void **state) {
     for (int i = 0; backend_names[i] != NULL; i++) {
         const struct stack none = { 0 }, both = { .divides_sends = true, .waits_for_sends = true };
         struct backend as_it_is = *backend_at(i), other = *backend_at(i);
-        backend_use_stack(&as_it_is, &none, PRECISION_BF16, 1, 1, false);
-        backend_use_stack(&other, &both, PRECISION_BF16, 1, 1, false);
+        backend_use_stack(&as_it_is, &none, PRECISION_BF16, false, 1, false);
+        backend_use_stack(&other, &both, PRECISION_BF16, false, 1, false);
         assert_true(as_it_is.divides_sends == backend_at(i)->divides_sends);
         assert_true(as_it_is.send_blocks_compute == backend_at(i)->send_blocks_compute);
         assert_true(other.divides_sends && other.send_blocks_compute);
@@ -246,7 +246,7 @@ static void test_sends_of_a_stack(void **state) {
         at++;
     for (int interleaved = 0; interleaved < 2; interleaved++) {
         struct backend b = *backend_at(at);
-        backend_use_stack(&b, &turns, PRECISION_BF16, 1, 1, interleaved == 1);
+        backend_use_stack(&b, &turns, PRECISION_BF16, false, 1, interleaved == 1);
         assert_true(b.send_blocks_compute == (interleaved == 0));
     }
 }
@@ -264,7 +264,7 @@ static void test_gradients_of_fsdp(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct stack stack = { .backend = cases[i].backend };
         struct backend b = *backend_at(at);
-        backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
+        backend_use_stack(&b, &stack, PRECISION_BF16, false, 1, false);
         assert_int_equal(b.frees_gradients, cases[i].frees);
     }
 }
@@ -315,7 +315,7 @@ static void test_gathered_inputs_follow_the_traffic(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct stack stack = { .block.tensor_traffic = ways[i], .block.keeps = KEEPS_GATE_OUTPUT };
         struct backend b = *backend_at(0);
-        backend_use_stack(&b, &stack, PRECISION_BF16, 1, 1, false);
+        backend_use_stack(&b, &stack, PRECISION_BF16, false, 1, false);
         const unsigned gathered = ways[i] == TENSOR_BESIDE ? 0 : KEEPS_GATHERED_INPUTS;
         assert_int_equal(b.block.keeps, KEEPS_GATE_OUTPUT | gathered);
     }
@@ -337,13 +337,13 @@ static void test_host_time_of_a_layout(void **state) {
                                  .host_divided_backward_s = 16 };
     for (int way = 0; way < 4; way++) {
         struct backend b = *backend_at(at);
-        backend_use_stack(&b, &stack, PRECISION_BF16, way & 1 ? 3 : 1, way & 2 ? 8 : 1, false);
+        backend_use_stack(&b, &stack, PRECISION_BF16, way & 1, way & 2 ? 8 : 1, false);
         const double hooks = way & 1 ? 4 : 0;
         assert_true(b.step.host_forward_s == 1 + hooks + (way & 2 ? 8 : 0));
         assert_true(b.step.host_backward_s == 2 + hooks + (way & 2 ? 16 : 0));
         assert_true(b.step.host_frozen_s == 0.5);
         struct backend fp8 = *backend_at(at);
-        backend_use_stack(&fp8, &stack, PRECISION_FP8, way & 1 ? 3 : 1, way & 2 ? 8 : 1, false);
+        backend_use_stack(&fp8, &stack, PRECISION_FP8, way & 1, way & 2 ? 8 : 1, false);
         assert_true(fp8.step.host_forward_s == b.step.host_forward_s + 32);
         assert_true(fp8.step.host_backward_s == b.step.host_backward_s);
     }
