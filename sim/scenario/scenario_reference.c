@@ -52,11 +52,11 @@ void scenario_write_help(FILE *out) {
 
 /* Words and defaults are the file's own; docs/MODEL.md says what each key does to a price. */
 static void write_stack_files(FILE *out) {
-    fputs("\n## Stack files\n\nWhat `layout.stack` names: a file of `scenarios/stacks`, or the "
-          "path of one "
-          "of your own, best with a `base` that\nis near. Each figure needs a text of the same "
-          "name in "
-          "`sources`. What a key does to a price: docs/MODEL.md, section 9a.\n\n",
+    fputs("\n## Stack files\n\n"
+          "What `layout.stack` names: a file of `scenarios/stacks`, or the path of one of your "
+          "own, best with a `base` that\n"
+          "is near. Each figure needs a text of the same name in `sources`. What a key does to a "
+          "price: docs/MODEL.md, section 9a.\n\n",
           out);
     field_table_markdown(&stack_table, out);
     fputs("\nOf its `factors`, which `ballast calibrate fit --steps` writes:\n\n", out);

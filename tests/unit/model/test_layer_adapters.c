@@ -182,7 +182,7 @@ static void test_collectives(void **state) {
 }
 
 /* Exchanged among the ranks: as often as gathered, a rank's share of the bytes, with its copies. What
- * travels for adapters stands beside the layer's own collectives, the input's gradients do not. */
+ * travels for adapters stands beside the layer's own collectives. */
 static void test_exchanged(void **state) {
     (void)state;
     struct arena *arena = arena_create();
