@@ -311,6 +311,21 @@ static void add_cluster(cJSON *root, struct measured_row *row) {
         measured_row_note(row, "nics_per_node: %.0f, of 100 Gbit/s or more", shared);
 }
 
+/* The cell, else what the notes say, else as the stack has it. */
+static bool overlaps(const struct measured_row *row, const char *kind, enum measured_switch said,
+                     bool otherwise) {
+    if (row->run.overlap[0] == '\0' && said != SWITCH_UNSAID) return said == SWITCH_ON;
+    return measured_run_overlaps(&row->run, kind, otherwise);
+}
+
+static void note_overlap(struct measured_row *row, const struct measured_overlap *said) {
+    if (row->run.overlap[0] != '\0' || row->run.gpu_count <= 1) return;
+    const bool told = said->gradients != SWITCH_UNSAID || said->parameters != SWITCH_UNSAID ||
+                      said->tensor != SWITCH_UNSAID;
+    measured_row_note(row, told ? "overlap: as its notes say, else as %s" : "overlap: as %s",
+                      row->out->stack->name);
+}
+
 static void add_layout(cJSON *root, struct measured_row *row) {
     cJSON *layout = cJSON_AddObjectToObject(root, "layout");
     cJSON_AddStringToObject(layout, "backend", row->backend);
@@ -327,23 +342,23 @@ static void add_layout(cJSON *root, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
     const bool shards = row->zero_stage == 2 && strcmp(row->backend, "deepspeed") == 0;
+    const struct measured_overlap said = measured_says_overlap(r->notes);
+    const bool gradients =
+        overlaps(row, "gradients", said.gradients,
+                 shards ? stack->overlap_shard_reduce : stack->overlap_gradient_reduce);
     if (row->zero_stage < 2 || shards)
-        cJSON_AddBoolToObject(layout, "overlap_gradient_reduce",
-                              measured_run_overlaps(r, "gradients",
-                                                    shards ? stack->overlap_shard_reduce
-                                                           : stack->overlap_gradient_reduce));
-    else if (r->overlap[0] != '\0' && !measured_run_overlaps(r, "gradients", false))
+        cJSON_AddBoolToObject(layout, "overlap_gradient_reduce", gradients);
+    else if (r->overlap[0] != '\0' && !gradients)
         measured_row_note(row, "overlap: ZeRO-%ld reduces beside the backward all the same",
                           (long)row->zero_stage);
     if (row->zero_stage < 3)
         cJSON_AddBoolToObject(
             layout, "overlap_parameter_gather",
-            measured_run_overlaps(r, "parameters", stack->overlap_parameter_gather));
-    const bool tensor = measured_run_overlaps(r, "tensor", stack->overlap_tensor && row->sp);
+            overlaps(row, "parameters", said.parameters, stack->overlap_parameter_gather));
+    const bool tensor = overlaps(row, "tensor", said.tensor, stack->overlap_tensor && row->sp);
     if (tensor || (stack->overlap_tensor && row->tp > 1))
         cJSON_AddBoolToObject(layout, "tp_overlap", tensor);
-    if (r->overlap[0] == '\0' && r->gpu_count > 1)
-        measured_row_note(row, "overlap: as %s", stack->name);
+    note_overlap(row, &said);
 }
 
 /* A number of layers that no even division gives, but two more would: embedding and head then count

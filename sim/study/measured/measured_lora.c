@@ -74,23 +74,34 @@ static int64_t rank_in(const char *text) {
     return 0;
 }
 
-/* Trainers that adapt every linear layer unless told otherwise: lora_target all
- * (LLaMA-Factory hparams/finetuning_args.py), target_modules all-linear (ms-swift), lora_target_linear
- * in Axolotl's examples, the seven of Unsloth's get_peft_model. NULL: none of them. */
-static const char *adapts_all(const struct measured_run *run) {
-    static const char *const trainers[][2] = {
-        { "axolotl", "Axolotl" },
-        { "llama-factory", "LLaMA-Factory" },
-        { "llamafactory", "LLaMA-Factory" },
-        { "llama factory", "LLaMA-Factory" },
-        { "ms-swift", "ms-swift" },
-        { "unsloth", "Unsloth" },
+/* What trainers adapt unless told otherwise: lora_target all (LLaMA-Factory
+ * hparams/finetuning_args.py), target_modules all-linear (ms-swift), lora_target_linear in Axolotl's
+ * examples, the seven of Unsloth's get_peft_model and Surogate's, match_all_linear of AutoModel's
+ * recipes, c_attn, c_proj, w1 and w2 of Qwen's finetune.py; MLPerf's benchmark attention alone
+ * (mlcommons/training llama2_70b_lora, Megatron's linear_qkv and linear_proj). NULL: none of them. */
+struct trainer {
+    const char *says, *name, *targets[2];
+};
+
+static const struct trainer *trainer_of(const struct measured_run *run) {
+    static const struct trainer trainers[] = {
+        { "axolotl", "Axolotl", { "all-linear" } },
+        { "llama-factory", "LLaMA-Factory", { "all-linear" } },
+        { "llamafactory", "LLaMA-Factory", { "all-linear" } },
+        { "llama factory", "LLaMA-Factory", { "all-linear" } },
+        { "ms-swift", "ms-swift", { "all-linear" } },
+        { "unsloth", "Unsloth", { "all-linear" } },
+        { "surogate", "Surogate", { "all-linear" } },
+        { "automodel", "AutoModel", { "all-linear" } },
+        { "qwenlm/qwen", "Qwen's finetune.py", { "all-linear" } },
+        { "mlcommons/training", "MLPerf", { "linear_qkv", "linear_proj" } },
+        { "mlperf", "MLPerf", { "linear_qkv", "linear_proj" } },
     };
     for (size_t i = 0; i < sizeof trainers / sizeof trainers[0]; i++)
-        if (measured_text_says(run->stack, trainers[i][0]) ||
-            measured_text_says(run->source, trainers[i][0]) ||
-            measured_says_framework(run->notes, trainers[i][0]))
-            return trainers[i][1];
+        if (measured_text_says(run->stack, trainers[i].says) ||
+            measured_text_says(run->source, trainers[i].says) ||
+            measured_says_framework(run->notes, trainers[i].says))
+            return &trainers[i];
     return NULL;
 }
 
@@ -154,10 +165,14 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
         measured_row_note(row, "lora_targets: all-linear, as its notes say");
         return;
     }
-    const char *trainer = adapts_all(&row->run);
+    const struct trainer *trainer = trainer_of(&row->run);
     if (trainer != NULL) {
-        cJSON_AddItemToArray(targets, cJSON_CreateString("all-linear"));
-        measured_row_note(row, "lora_targets: all-linear, as %s has it", trainer);
+        const bool attention = trainer->targets[1] != NULL;
+        cJSON_AddItemToArray(targets, cJSON_CreateString(trainer->targets[0]));
+        if (attention) cJSON_AddItemToArray(targets, cJSON_CreateString(trainer->targets[1]));
+        measured_row_note(row, "lora_targets: %s%s%s, as %s has it", trainer->targets[0],
+                          attention ? " and " : "", attention ? trainer->targets[1] : "",
+                          trainer->name);
         return;
     }
     const bool megatron = strcmp(row->backend, "megatron-lm") == 0;

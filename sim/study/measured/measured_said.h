@@ -78,6 +78,18 @@ bool measured_says_ddp(const char *text);
  * Megatron-LM then reduces so. */
 bool measured_says_short_main_gradients(const char *text);
 
+/* What it says was on or off; unsaid, too, where it says both. Overlap is that of collectives with
+ * compute: of gradients, parameters and tensor parallelism ("overlap-grad-reduce", "overlap of
+ * gradients and parameters", "no TP overlap"). Dropout is the model's ("no dropout", "dropout 0.1"),
+ * not an adapter's; norms of queries and keys are of either ("QK norm", "qk-layernorm"). */
+enum measured_switch { SWITCH_UNSAID, SWITCH_OFF, SWITCH_ON };
+struct measured_overlap {
+    enum measured_switch gradients, parameters, tensor;
+};
+struct measured_overlap measured_says_overlap(const char *text);
+enum measured_switch measured_says_dropout(const char *text);
+enum measured_switch measured_says_qk_norm(const char *text);
+
 /* Whether it says that the head shares the token embedding's table ("embeddings tied", "tied head"),
  * that it has its own ("untied", "embeddings not tied"), or neither. The first that does counts. */
 enum measured_tie { TIE_UNSAID, TIE_SHARED, TIE_APART };

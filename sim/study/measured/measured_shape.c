@@ -29,6 +29,7 @@
 #include "sim/base/folder_names.h"
 #include "sim/model/model.h"
 #include "sim/study/measured/measured_clause.h"
+#include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
 
 /* "Llama 3.1 8B" is llama3.18b: points between digits stay, since 1.3B is not 13B. */
@@ -367,13 +368,15 @@ struct family {
     const char *parallel_residual; /* NULL: one branch behind the other */
 };
 
-static const struct family *family_of(const struct measured_context *context, const char *model) {
+static const struct family *family_named(const struct measured_context *context,
+                                         const char *model) {
     static const struct family families[] = {
         { "qwen3", "head", false, false, NULL },
         { "gemma2", "", true, true, NULL },
         { "gemma3", "head", true, false, NULL },
         { "gemma4", "head", true, true, NULL },
         { "olmo2", "all-heads", false, false, NULL },
+        { "nanochat", "head", false, false, NULL },
         { "wan2", "all-heads", false, false, NULL },
         { "flux1", "head", false, false, NULL },
         { "hunyuanvideo", "head", false, false, NULL },
@@ -399,6 +402,13 @@ static const struct family *family_of(const struct measured_context *context, co
             strstr(name, "like") == NULL)
             return &families[i];
     return NULL;
+}
+
+/* By its name, or by what stands in brackets behind a name of its own ("pilot (Qwen3 layout)"). */
+static const struct family *family_of(const struct measured_context *context, const char *model) {
+    const struct family *family = family_named(context, model);
+    const char *bracket = strchr(model, '(');
+    return family != NULL || bracket == NULL ? family : family_named(context, bracket + 1);
 }
 
 static void note(const char **notes, int64_t *count, const char *text) {
@@ -450,6 +460,29 @@ static enum polarity says_parallel_residual(const char *notes) {
                 found = clause_polarity(&clause, i, last - 1, notes);
             }
     return found;
+}
+
+/* Dropout and norms of queries and keys that no cell tells and the notes do; of which kind norms are
+ * a family knows better. */
+static void complete_by_notes(const struct measured_context *context, struct measured_run *run,
+                              const char **notes, int64_t *count) {
+    const enum measured_switch dropout = measured_says_dropout(run->notes),
+                               qk_norm = measured_says_qk_norm(run->notes);
+    /* of adapters "dropout 0.1" is theirs */
+    const bool adapters = dropout == SWITCH_ON && measured_has_lora(run);
+    if (run->dropout < 0 && dropout != SWITCH_UNSAID && !adapters) {
+        run->dropout = dropout == SWITCH_ON;
+        note(notes, count,
+             run->dropout > 0 ? "dropout: on, as its notes say"
+                              : "dropout: none, as its notes say");
+    }
+    if (run->qk_norm[0] != '\0' || qk_norm == SWITCH_UNSAID) return;
+    const struct family *family = family_of(context, run->model);
+    if (qk_norm == SWITCH_ON && family != NULL && family->qk_norm[0] != '\0') return;
+    run->qk_norm = qk_norm == SWITCH_ON ? "head" : "none";
+    note(notes, count,
+         qk_norm == SWITCH_ON ? "norms of queries and keys of each head, as its notes say"
+                              : "no norms of queries and keys, as its notes say");
 }
 
 static void complete_by_family(const struct measured_context *context, struct measured_run *run,
@@ -547,6 +580,7 @@ const char *measured_shape_complete(const struct measured_context *context,
                  : arena_format(arena, "%ld heads, for a head size near 128", (long)run->heads));
     }
     complete_by_model(context, run, notes, note_count);
+    complete_by_notes(context, run, notes, note_count);
     complete_by_family(context, run, notes, note_count);
     if (run->seq_len < 1 && run->sample_len > 0 && strcmp(run->modality, "encoder") == 0) {
         run->seq_len = run->sample_len; /* images of one size are nothing packed */
