@@ -236,7 +236,10 @@ static const char *of_pytorch(const struct told *told, const struct measured_run
     if (!is_compiled(told) && measured_of_year(run, LAST_YEAR_BEFORE_COMPILE))
         return sharded ? "hf fsdp" : whole ? "pytorch autocast" : "pytorch eager";
     if (is_compiled(told) && weights_are_bf16(told) && whole) return "transformers bf16 compile";
-    if (is_compiled(told)) return autocast && whole ? "nanogpt" : "pytorch";
+    /* somebody's own model is compiled in one piece, its loss too, under autocast unless denied,
+     * by whom nothing is sharded */
+    const bool other = says(told, "shards") || (!autocast && says(told, "autocast"));
+    if (is_compiled(told)) return whole && !other ? "nanogpt" : "pytorch";
     if (sharded && measured_of_year(run, 2023)) return "hf fsdp";
     return autocast && whole ? "pytorch autocast" : "pytorch";
 }

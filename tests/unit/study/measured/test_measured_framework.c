@@ -67,8 +67,7 @@ static void test_composed(void **state) {
           "pytorch-amp-2026" },
         { "own PyTorch 2024", "a page", "torch.compile, without torch.autocast", "0", "1", "bf16",
           "pytorch-fsdp2" },
-        { "own PyTorch 2024", "a page", "compiled model no dropout", "0", "1", "bf16",
-          "pytorch-fsdp2" },
+        { "own PyTorch 2024", "a page", "compiled model no dropout", "0", "1", "bf16", "nanogpt" },
         { "hf-deepspeed-2025", "a page", "use_liger_kernel true", "3", "1", "bf16",
           "hf-deepspeed-liger" },
         { "hf-deepspeed-2025", "a page", "use_liger_kernel=False", "3", "1", "bf16",
@@ -129,7 +128,7 @@ static void test_whole_names(void **state) {
     (void)state;
     static const struct row rows[] = {
         { "transformers-fsdp-2024", "a page", "of Megatron-core", "3", "1", "bf16", "hf-fsdp" },
-        { "pytorch-compile-2025", "a page", "", "0", "1", "bf16", "pytorch-fsdp2" },
+        { "pytorch-compile-2025", "a page", "", "0", "1", "bf16", "nanogpt-2025" },
         { "pytorch-compile-2025", "a page", "autocast", "0", "1", "bf16", "nanogpt-2025" },
         { "pytorch-compile-2025", "a page", "autocast", "3", "1", "bf16", "pytorch-fsdp2" },
         { "plain pytorch + torch.compile", "a page", "autocast(bf16) DDP", "0", "1", "bf16",
