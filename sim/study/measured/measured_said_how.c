@@ -494,6 +494,14 @@ static bool says_masters(const char *text) {
     return false;
 }
 
+/* "without fp32 copies" mentions nothing. */
+static bool mentions_undenied(const struct clause *clause, const char *const *words) {
+    for (int i = 0; i < clause->count; i++)
+        if (clause_is_one_of(clause->tokens[i], words) && !clause_denied_before(clause, i))
+            return true;
+    return false;
+}
+
 bool measured_says_bf16_weights(const char *text) {
     static const char *const weights[] = { "weights", "parameters", "params", "model", NULL };
     static const char *const states[] = { "gradients", "states", "moments", "adapters", NULL };
@@ -512,7 +520,7 @@ bool measured_says_bf16_weights(const char *text) {
     while (clause_next(&text, &clause)) {
         const bool whole =
             clause_mentions(&clause, weights) || (listed && clause_mentions(&clause, states));
-        const bool says = clause_mentions(&clause, narrow) && !clause_mentions(&clause, other) &&
+        const bool says = clause_mentions(&clause, narrow) && !mentions_undenied(&clause, other) &&
                           !clause_is_unclear(&clause);
         found = found || (says && whole);
         for (int i = 0; says && i < clause.count; i++)

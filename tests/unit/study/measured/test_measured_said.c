@@ -652,6 +652,7 @@ static void test_bf16_weights(void **state) {
         { "weights in fp32, gradients bf16", false },
         { "bf16 mixed precision", false },
         { "model loaded in bf16", true },
+        { "weights and both moments in bf16 without fp32 copies", true },
         { "weights are not in bf16", false },
         { "weights in bf16 would diverge", false },
         { "model.to(bfloat16), eager", true },
