@@ -178,6 +178,7 @@ struct stack_block {
     bool branches_apart;   /* a single block's attention and feed-forward network share no matmul */
     /* with sequence parallelism an adapter's output comes to its rows by all-to-all, not gathered */
     bool exchanges_adapters;
+    bool casts_adapter_inputs; /* to the fp32 of the adapter's weights, which autocast takes back */
 };
 
 /* What a framework does around the blocks of a step. */

@@ -263,6 +263,9 @@ static const struct field stack_rows[] = {
       "with sequence parallelism an adapter's output comes to the rank's rows by all-to-all, where "
       "others gather it whole",
       NULL },
+    { "casts_adapter_inputs", FIELD_BOOL, AT(block.casts_adapter_inputs), 0, 0, "false", "",
+      "an adapter's weights are fp32, to which its input is cast, and which autocast casts back",
+      NULL },
     { "repeats_keys", FIELD_BOOL, AT(block.repeats_keys), 0, 0, "false", "",
       "keys and values are copied for each query head before attention, so that a gathered ring "
       "moves the copies",

@@ -2,8 +2,10 @@
  *
  * Unfused, as NeMo's ParallelLinearAdapter, PEFT's lora.Linear and torchtune's LoRALinear run them:
  * two matmuls in 16 bits, one kernel for the factor alpha / r, one for the sum; backward two
- * matmuls each, the factor, and the sum of two gradients of the input. Dropout of the input is not
- * counted.
+ * matmuls each, the factor, and the sum of two gradients of the input. Ahead of A its input is
+ * dropped out, and where A and B are fp32 beside 16-bit layers (PEFT's autocast_adapter_dtype) cast
+ * to fp32 for each adapter, which autocast takes back for the matmul; the gradient goes the same way
+ * back (peft/tuners/lora/layer.py, Linear.forward).
  *
  * Tensor parallelism divides A's r columns and B's output beside a column-parallel layer, A's input
  * and B's output beside a row-parallel one. The r columns between them are summed or gathered, each
@@ -168,6 +170,24 @@ int64_t adapter_parameters(const struct layer_division *d) {
     return count + adapter_parameters(&text);
 }
 
+/* Bytes a value of A's input ahead of A, and of its gradient behind it. A compiler makes one kernel
+ * of them, which draws its mask anew. */
+static double input_bytes(const struct layer_division *d) {
+    enum { TO_FP32 = 2 + 4, DROPOUT_IN_FP32 = 4 + 4 + 1, FROM_FP32 = 4 + 2 };
+    const bool dropout = d->module->adapter_dropout;
+    const double element = (double)d->element_bytes;
+    if (d->fuses_adapters) return dropout ? 2 * element : 0;
+    if (d->casts_adapter_inputs) return TO_FP32 + (dropout ? DROPOUT_IN_FP32 : 0) + FROM_FP32;
+    return dropout ? 2 * element + 1 : 0;
+}
+
+static void emit_input(struct emitter *e, enum operator_pass pass, int64_t rows, int64_t columns) {
+    const double bytes = input_bytes(e->d);
+    if (bytes > 0)
+        emit_stream(e, "adapter input", OPERATOR_ELEMENTWISE, pass,
+                    bytes / (double)e->d->element_bytes, rows, columns);
+}
+
 /* Beside a collective of its layer, in which the ranks have waited for the last: what lies between is
  * the same work on each. */
 static void collective_beside(struct emitter *e, const char *name, enum operator_kind kind,
@@ -208,6 +228,7 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
         const struct adapter *t = &adapters[i];
         if (t->place != place || !has_here(d, t)) continue;
         const struct shape s = shape_of(d, t);
+        emit_input(e, PASS_FORWARD, s.tokens, s.in);
         emit_linear_forward(e, t->a, e->activation, s.tokens, s.a_columns, s.in);
         join_ranks(e, PASS_FORWARD, &s);
         emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, s.b_columns);
@@ -246,6 +267,7 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
             emit_linear_input_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
         emit_linear_weight_gradient(&own, t->a, e->activation, s.tokens, s.a_columns, s.in);
         if (!passes_on) continue;
+        emit_input(&own, PASS_BACKWARD, s.tokens, s.in);
         if (!s.row_parallel && !d->sequence_parallel && !reduces_with_layer(d))
             collective_beside(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
                               hidden_bytes, true);

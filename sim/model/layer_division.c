@@ -168,6 +168,11 @@ static struct stack_chunk fp32_chunk(struct stack_chunk chunk) {
     return chunk;
 }
 
+static bool casts_adapter_inputs(const struct module *module, const struct tensor_split *split) {
+    return module->adapter_weights == ADAPTER_WEIGHTS_FP32 ||
+           (module->adapter_weights == ADAPTER_WEIGHTS_USUAL && split->block.casts_adapter_inputs);
+}
+
 static void divide_head(struct layer_division *d, const struct tensor_split *split) {
     d->chunk_tokens = d->head_tokens;
     d->chunked_head = split->block.chunked_head;
@@ -203,6 +208,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
                                                          : FP8_RECIPE_DELAYED;
     d.fuses_adapters = split->block.compiled;
     d.exchanges_adapters = split->block.exchanges_adapters;
+    d.casts_adapter_inputs = d.element_bytes == 2 && casts_adapter_inputs(d.module, split);
     d.casts_weights = split->block.casts_weights;
     d.weights_come_cast = split->weights_come_cast;
     d.linear_gradients = split->block.linear_gradients;

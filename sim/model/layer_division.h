@@ -31,6 +31,7 @@ struct layer_division {
     enum fp8_recipe fp8_recipe; /* never usual */
     bool fuses_adapters;        /* a compiler does */
     bool exchanges_adapters;    /* their output, with TP: by all-to-all */
+    bool casts_adapter_inputs;  /* to fp32 and, under autocast, back */
     bool casts_weights;         /* in each pass */
     bool weights_come_cast;     /* see struct tensor_split */
     enum stack_linear_gradients linear_gradients;

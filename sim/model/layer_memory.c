@@ -72,13 +72,19 @@ static void save_matmul_input(struct saved_list *list, const char *name, int64_t
 
 /* What A's gradient reads, gathered under sequence parallelism as NeMo keeps it
  * (return_layernorm_output_gathered), where the frozen layer beside it keeps nothing; and what B's
- * reads. */
+ * reads. What is dropped out or cast is each adapter's own, with the mask; a compiler's is drawn
+ * anew. */
 static void save_for_adapters(struct saved_list *list, enum adapter_place place, const char *input,
                               int64_t rows, int64_t columns) {
     const struct module *m = list->d->module;
     const int64_t count = adapter_count(list->d, place);
     if (count == 0) return;
-    if (input != NULL && !list->need.weight) save(list, input, rows, columns);
+    const bool own =
+        !list->d->fuses_adapters && (list->d->casts_adapter_inputs || m->adapter_dropout);
+    if (own) save(list, "adapter input", rows, count * columns);
+    if (own && m->adapter_dropout)
+        save_bytes(list, "adapter dropout mask", (double)rows * (double)(count * columns));
+    if (!own && input != NULL && !list->need.weight) save(list, input, rows, columns);
     save(list, "adapter", rows, count * m->adapter_rank);
 }
 

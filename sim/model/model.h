@@ -87,6 +87,9 @@ enum adapter_target {
  * those of single blocks; of all other blocks the first. */
 enum adapter_stream { ADAPTER_MAIN, ADAPTER_TEXT, ADAPTER_SINGLE, ADAPTER_STREAM_COUNT };
 
+/* What adapters are stored in: as the stack has it, or whatever it has. */
+enum adapter_weights { ADAPTER_WEIGHTS_USUAL, ADAPTER_WEIGHTS_BF16, ADAPTER_WEIGHTS_FP32 };
+
 /* One transformer stack, or the connector. Dimensions of the whole model, before any division. */
 struct module {
     enum module_role role;
@@ -94,6 +97,8 @@ struct module {
     bool frozen;          /* no weight gradients, no optimizer state */
     int64_t adapter_rank; /* of low-rank adapters in all blocks of a frozen module; 0: none */
     unsigned adapter_targets[ADAPTER_STREAM_COUNT]; /* 1 << enum adapter_target */
+    enum adapter_weights adapter_weights;
+    bool adapter_dropout; /* of what A reads */
     /* Adapted: the frozen weights are fp32, each is cast for its forward product, and the cast is
      * kept for the backward (torch.autocast). */
     bool fp32_base;

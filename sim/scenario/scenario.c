@@ -645,6 +645,9 @@ struct tensor_split scenario_split(const struct scenario *s) {
         .determinism = (enum determinism)s->training_fields.deterministic
     };
     if (s->model->modules[MODULE_VISION].flash_attention) split.block.unfused_encoder = false;
+    /* gathered in 16 bits, whatever the shards are in */
+    if (backend_always_hides(s->backend, s->layout.zero_stage) && s->layout.zero_group > 1)
+        split.block.casts_adapter_inputs = false;
     return split;
 }
 

@@ -6,10 +6,17 @@
 
 enum { BASE_BF16, BASE_FP32 };
 static const char *const base_names[] = { "bf16", "fp32", NULL };
+static const char *const adapter_names[] = {
+    [ADAPTER_WEIGHTS_USUAL] = "as-stack",
+    [ADAPTER_WEIGHTS_BF16] = "bf16",
+    [ADAPTER_WEIGHTS_FP32] = "fp32",
+    NULL,
+};
 
 struct lora_fields {
     int64_t rank;
-    int weights;
+    int weights, adapter_weights;
+    double dropout;
     const cJSON *targets;
 };
 
@@ -21,6 +28,12 @@ static const struct field lora_rows[] = {
       "otherwise: autocast casts them in each forward pass and keeps the copies for the backward; "
       "not where they are sharded (FSDP, ZeRO-3), which casts what it gathers, nor with pp",
       base_names },
+    { "adapter_weights", FIELD_CHOICE, AT(adapter_weights), 0, 0, "\"as-stack\"", "",
+      "what the adapters are stored in; fp32 beside 16-bit layers, PEFT's default: each casts its "
+      "input to fp32, and autocast casts it back",
+      adapter_names },
+    { "dropout", FIELD_DOUBLE, AT(dropout), 0, 1, "0", "",
+      "probability with which an adapter's input is dropped out", NULL },
     { "targets", FIELD_NODE, AT(targets), 0, 0, "null", "",
       "linear layers with an adapter, as PEFT or Megatron call them: list of \"q_proj\", "
       "\"k_proj\", \"v_proj\", \"o_proj\", \"gate_proj\", \"up_proj\", \"down_proj\", "
@@ -204,10 +217,11 @@ static void tell(struct reader *r, const struct model *model, const struct modul
         trained += layer_rank_adapter_parameters(model, i, 1);
     scenario_assume(r, arena_format(r->s->arena,
                                     "lora: %.1f M parameters of rank %ld beside %s of %s, which is "
-                                    "frozen%s; kernels of their own, no dropout",
+                                    "frozen%s; kernels of their own%s",
                                     (double)trained / 1e6, (long)adapted->adapter_rank,
                                     target_list(r->s->arena, adapted), adapted->name,
-                                    adapted->fp32_base ? " in fp32 under autocast" : ""));
+                                    adapted->fp32_base ? " in fp32 under autocast" : "",
+                                    adapted->adapter_dropout ? ", dropout" : ", no dropout"));
     const struct module *decoder = &model->modules[MODULE_DIFFUSION_DECODER];
     if (decoder->layer_count > 0 && decoder != adapted && !decoder->frozen)
         scenario_assume(r, "lora is of the language model: the diffusion decoder is trained whole");
@@ -264,6 +278,8 @@ bool scenario_apply_lora(struct reader *r, struct model *model) {
     adapted->frozen = true;
     adapted->fp32_base = f.weights == BASE_FP32;
     adapted->adapter_rank = f.rank;
+    adapted->adapter_weights = (enum adapter_weights)f.adapter_weights;
+    adapted->adapter_dropout = f.dropout > 0;
     memcpy(adapted->adapter_targets, bits, sizeof bits);
     tell(r, model, adapted);
     return true;

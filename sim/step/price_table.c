@@ -223,7 +223,7 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         (long)split.block.softmax_multiple,
         split.block.dropout_apart + 2 * split.block.remakes_activation,
         split.block.modulation_apart + 2 * split.block.branches_apart +
-            4 * split.block.exchanges_adapters,
+            4 * split.block.exchanges_adapters + 8 * split.block.casts_adapter_inputs,
         split.block.whole_logits + 2 * (int)split.block.chunked_head, split.block.odd_vocabulary,
         split.block.compiled + 2 * split.block.repeats_keys, scenario->backend->divides_sends,
         group_text(arena, &tensor), group_text(arena, &context));
@@ -235,12 +235,13 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
                            split.block.chunk.fp32 + 2 * split.block.chunk.autocasts,
                            split.block.chunk.cast_bytes, split.block.chunk.sum_bytes);
     for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        key = arena_format(arena, "%s %d%d %ld %u %u %u", key, model->modules[role].frozen,
-                           (int)model->modules[role].precision,
-                           (long)model->modules[role].adapter_rank,
-                           model->modules[role].adapter_targets[ADAPTER_MAIN],
-                           model->modules[role].adapter_targets[ADAPTER_TEXT],
-                           model->modules[role].adapter_targets[ADAPTER_SINGLE]);
+        key = arena_format(
+            arena, "%s %d%d %ld %d%d %u %u %u", key, model->modules[role].frozen,
+            (int)model->modules[role].precision, (long)model->modules[role].adapter_rank,
+            (int)model->modules[role].adapter_weights, model->modules[role].adapter_dropout,
+            model->modules[role].adapter_targets[ADAPTER_MAIN],
+            model->modules[role].adapter_targets[ADAPTER_TEXT],
+            model->modules[role].adapter_targets[ADAPTER_SINGLE]);
     key = arena_format(arena, "%s %d", key, model->input_gradients);
     static const char *const placement[] = { "backend",
                                              "pp",

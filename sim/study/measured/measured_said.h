@@ -64,6 +64,8 @@ enum measured_kernels measured_says_kernels(const char *text);
 
 /* Whether weights are bf16, without fp32 copies ("weights, gradients and states bf16", "pure bf16"). */
 bool measured_says_bf16_weights(const char *text);
+/* Whether adapters are stored in bf16 ("weights, adapters and states in bf16"). */
+bool measured_says_bf16_adapters(const char *text);
 /* Whether weights are fp32 themselves ("weights in fp32", "base model in float32", "autocast over
  * fp32 weights"); not the adapters', the optimizer's copies or single layers'. */
 bool measured_says_fp32_weights(const char *text);
@@ -88,6 +90,7 @@ struct measured_overlap {
 };
 struct measured_overlap measured_says_overlap(const char *text);
 enum measured_switch measured_says_dropout(const char *text);
+enum measured_switch measured_says_adapter_dropout(const char *text); /* of a run with adapters */
 enum measured_switch measured_says_qk_norm(const char *text);
 
 /* Whether it says that the head shares the token embedding's table ("embeddings tied", "tied head"),

@@ -534,6 +534,21 @@ bool measured_says_bf16_weights(const char *text) {
     return found;
 }
 
+bool measured_says_bf16_adapters(const char *text) {
+    static const char *const adapters[] = { "adapters", "adapter", "lora", NULL };
+    static const char *const narrow[] = { "bf16", "bfloat16", NULL };
+    enum { ITEM = 4 };   /* words of an item of a list at most: "AdamW's moments" */
+    bool listed = false; /* "weights, adapters, gradients and moments in bf16": one list */
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        const bool named = clause_mentions(&clause, adapters);
+        if ((named || listed) && clause_mentions(&clause, narrow) && !clause_is_unclear(&clause))
+            return true;
+        listed = (named || listed) && clause.count <= ITEM;
+    }
+    return false;
+}
+
 /* "weights [are stored] in fp32", "base model in float32", "over fp32 weights". */
 static bool ends_at_weights(const struct clause *clause, int at) {
     static const char *const between[] = { "in",   "are",    "is",    "stored", "kept",

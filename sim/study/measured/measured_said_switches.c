@@ -82,28 +82,42 @@ struct measured_overlap measured_says_overlap(const char *text) {
 
 /* ---- dropout ---- */
 
+static const char *const kernels_of_dropout[] = { "fusion", "fused", "add", "apart", NULL };
+
+static bool is_dropout(const struct clause *clause, int i) {
+    return strcmp(clause->tokens[i], "dropout") == 0 &&
+           !clause_is_one_of(clause_token(clause, i + 1), kernels_of_dropout);
+}
+
 /* "lora_dropout 0.05" is the adapters', "BERT's dropout in the text tower" another part's, "bias
  * dropout fusion" a kernel's name. */
 static bool is_dropout_of_the_model(const struct clause *clause, int i) {
     static const char *const adapters[] = { "lora", "adapter", "adapters", "bias", NULL };
-    static const char *const kernels[] = { "fusion", "fused", "add", "apart", NULL };
     static const char *const parts[] = { "tower", "encoder", "lora", NULL };
-    return strcmp(clause->tokens[i], "dropout") == 0 && !clause_mentions(clause, parts) &&
-           !clause_is_one_of(clause_token(clause, i - 1), adapters) &&
-           !clause_is_one_of(clause_token(clause, i + 1), kernels);
+    return is_dropout(clause, i) && !clause_mentions(clause, parts) &&
+           !clause_is_one_of(clause_token(clause, i - 1), adapters);
 }
 
-enum measured_switch measured_says_dropout(const char *text) {
+static enum measured_switch says_dropout(const char *text,
+                                         bool (*meant)(const struct clause *clause, int i)) {
     static const char *const zero[] = { "0", "0", NULL };
     int heard = SWITCH_UNSAID;
     struct clause clause;
     while (clause_next(&text, &clause))
         for (int i = 0; i < clause.count; i++) {
-            if (!is_dropout_of_the_model(&clause, i)) continue;
+            if (!meant(&clause, i)) continue;
             const bool nought = clause_starts(&clause, i + 1, zero); /* "dropout 0.0" */
             hear(&heard, nought ? POLARITY_DENIED : clause_polarity(&clause, i, i, text));
         }
     return heard_or_not(heard);
+}
+
+enum measured_switch measured_says_dropout(const char *text) {
+    return says_dropout(text, is_dropout_of_the_model);
+}
+
+enum measured_switch measured_says_adapter_dropout(const char *text) {
+    return says_dropout(text, is_dropout);
 }
 
 /* ---- norms of queries and keys ---- */

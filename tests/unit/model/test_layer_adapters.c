@@ -125,6 +125,29 @@ static void test_fp32_base(void **state) {
     arena_destroy(arena);
 }
 
+static int64_t count_of(const struct operator_list *list, const char *name) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        count += strcmp(list->operators[i].name, name) == 0;
+    return count;
+}
+
+/* That follow a collective of their layer. */
+static int64_t count_beside(const struct operator_list *list, const char *name) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        count += list->operators[i].ranks_are_there &&
+                 (name == NULL || strcmp(list->operators[i].name, name) == 0);
+    return count;
+}
+
+static int64_t moved(const struct operator_list *list, const char *name) {
+    double bytes = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->operators[i].name, name) == 0) bytes += list->operators[i].memory_bytes;
+    return (int64_t)bytes;
+}
+
 /* Forward 2 t r (in + out), backward twice that; the layer's own backward is the input gradient
  * alone, as much as its forward. */
 static void test_work(void **state) {
@@ -165,14 +188,10 @@ static void test_collectives(void **state) {
     const struct model *m = adapted(arena, 16, EACH);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct operator_list list = operators_of(m, 4, cases[c].sp, cases[c].set);
-        int64_t columns = 0, outputs = 0, inputs = 0;
-        for (int64_t i = 0; i < list.count; i++) {
-            const char *name = list.operators[i].name;
-            columns +=
-                strcmp(name, "adapter all-reduce") == 0 || strcmp(name, "adapter all-gather") == 0;
-            outputs += strcmp(name, "adapter output all-gather") == 0;
-            inputs += strcmp(name, "adapter input all-reduce") == 0;
-        }
+        const int64_t columns = count_of(&list, "adapter all-reduce") +
+                                count_of(&list, "adapter all-gather"),
+                      outputs = count_of(&list, "adapter output all-gather"),
+                      inputs = count_of(&list, "adapter input all-reduce");
         if (columns != cases[c].columns || outputs != cases[c].outputs || inputs != cases[c].inputs)
             fail_msg("case %zu: %lld, %lld, %lld", c, (long long)columns, (long long)outputs,
                      (long long)inputs);
@@ -194,20 +213,12 @@ static void test_exchanged(void **state) {
         };
         struct operator_list list = operators_split(m, &split, sets[c % 2]);
         const char *const name = c < 2 ? "adapter output all-to-all" : "adapter output all-gather";
-        int64_t outputs = 0, copies = 0, beside = 0;
         double bytes = 0;
-        for (int64_t i = 0; i < list.count; i++) {
-            const struct operator_work *work = &list.operators[i];
-            if (strcmp(work->name, name) == 0) {
-                outputs++;
-                bytes = work->network_bytes;
-            }
-            copies += strcmp(work->name, "adapter output copies") == 0;
-            beside += work->ranks_are_there;
-        }
-        assert_int_equal(outputs, 2);
-        assert_int_equal(copies, c < 2 ? 2 : 0);
-        assert_int_equal(beside, 9);
+        for (int64_t i = 0; i < list.count; i++)
+            if (strcmp(list.operators[i].name, name) == 0) bytes = list.operators[i].network_bytes;
+        assert_int_equal(count_of(&list, name), 2);
+        assert_int_equal(count_of(&list, "adapter output copies"), c < 2 ? 2 : 0);
+        assert_int_equal(count_beside(&list, NULL), 9);
         assert_true(bytes == 2.0 * TOKENS * HIDDEN / (c < 2 ? 4 : 1));
         operator_list_free(&list);
     }
@@ -225,30 +236,16 @@ static void test_beside_without_sequence_parallelism(void **state) {
         const struct tensor_split split = { .tp = 4, .cp = 1, .block.exchanges_adapters = true };
         struct operator_list list =
             operators_split(m, &split, backward ? PASS_SET_BACKWARD : PASS_SET_FORWARD);
-        int64_t columns = 0, outputs = 0, inputs = 0;
-        for (int64_t i = 0; i < list.count; i++) {
-            const struct operator_work *work = &list.operators[i];
-            assert_string_not_equal(work->name, "adapter output all-to-all");
-            if (!work->ranks_are_there) continue;
-            columns += strcmp(work->name, "adapter all-reduce") == 0 ||
-                       strcmp(work->name, "adapter all-gather") == 0;
-            outputs += strcmp(work->name, "adapter output all-gather") == 0;
-            inputs += strcmp(work->name, "adapter input all-reduce") == 0;
-        }
+        assert_int_equal(count_of(&list, "adapter output all-to-all"), 0);
         /* of seven layers, attention's and the MLP's last are row-parallel */
-        assert_int_equal(columns, backward ? 5 : 2);
-        assert_int_equal(outputs, backward ? 0 : 2);
-        assert_int_equal(inputs, backward ? 5 : 0);
+        assert_int_equal(count_beside(&list, "adapter all-reduce") +
+                             count_beside(&list, "adapter all-gather"),
+                         backward ? 5 : 2);
+        assert_int_equal(count_beside(&list, "adapter output all-gather"), backward ? 0 : 2);
+        assert_int_equal(count_beside(&list, "adapter input all-reduce"), backward ? 5 : 0);
         operator_list_free(&list);
     }
     arena_destroy(arena);
-}
-
-static int64_t moved(const struct operator_list *list, const char *name) {
-    double bytes = 0;
-    for (int64_t i = 0; i < list->count; i++)
-        if (strcmp(list->operators[i].name, name) == 0) bytes += list->operators[i].memory_bytes;
-    return (int64_t)bytes;
 }
 
 /* DTensor's: whatever the sequence does, only the r columns travel, and a row-parallel layer's B
@@ -277,6 +274,47 @@ static void test_reduced_with_layer(void **state) {
         const int64_t passes = 1 + c % 2;
         assert_true(matmul_flop(&list, "down adapter B") ==
                     (double)passes * 2.0 * TOKENS * 16 / 4 * HIDDEN);
+        operator_list_free(&list);
+    }
+    arena_destroy(arena);
+}
+
+/* Ahead of A, and behind its gradient, a value of the input moves: dropped out in 16 bits 2 read, 2
+ * written and a byte of mask; to fp32 and back 6 each, and 9 to drop it out between; a compiler's
+ * one kernel 4. A TP rank's share of a row-parallel layer's. */
+static void test_inputs(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    static const struct {
+        bool dropout, casts, compiled;
+        enum adapter_weights weights;
+        int64_t tp, bytes;
+    } cases[] = {
+        { false, false, false, ADAPTER_WEIGHTS_USUAL, 1, 0 },
+        { true, false, false, ADAPTER_WEIGHTS_USUAL, 1, 5 },
+        { false, true, false, ADAPTER_WEIGHTS_USUAL, 1, 12 },
+        { true, true, false, ADAPTER_WEIGHTS_USUAL, 1, 21 },
+        { true, true, false, ADAPTER_WEIGHTS_BF16, 1, 5 },
+        { true, false, false, ADAPTER_WEIGHTS_FP32, 1, 21 },
+        { true, true, true, ADAPTER_WEIGHTS_USUAL, 1, 4 },
+        { false, true, true, ADAPTER_WEIGHTS_USUAL, 1, 0 },
+        { true, true, false, ADAPTER_WEIGHTS_USUAL, 4, 21 },
+    };
+    for (size_t c = 0; c < 2 * sizeof cases / sizeof cases[0]; c++) {
+        struct model *m = arena_new(arena, struct model);
+        *m = *adapted(arena, 16, BIT(ADAPTER_Q) | BIT(ADAPTER_DOWN));
+        m->modules[MODULE_LANGUAGE].adapter_dropout = cases[c / 2].dropout;
+        m->modules[MODULE_LANGUAGE].adapter_weights = cases[c / 2].weights;
+        const int64_t tp = cases[c / 2].tp;
+        const struct tensor_split split = { .tp = tp,
+                                            .cp = 1,
+                                            .block.compiled = cases[c / 2].compiled,
+                                            .block.casts_adapter_inputs = cases[c / 2].casts };
+        struct operator_list list =
+            operators_split(m, &split, c % 2 ? PASS_SET_BACKWARD : PASS_SET_FORWARD);
+        const int64_t got = moved(&list, "adapter input"),
+                      want = cases[c / 2].bytes * TOKENS * (HIDDEN + FFN / tp);
+        if (got != want) fail_msg("case %zu: %lld, not %lld", c, (long long)got, (long long)want);
         operator_list_free(&list);
     }
     arena_destroy(arena);
@@ -342,6 +380,12 @@ static void test_memory(void **state) {
     const double shared = saved(adapted(arena, 16, BIT(ADAPTER_PROJ)), 4),
                  gathered = saved(adapted(arena, 16, BIT(ADAPTER_PROJ) | BIT(ADAPTER_Q)), 4);
     assert_true(gathered - shared == 2.0 * TOKENS * (HIDDEN + 16));
+    /* dropped out: an input of each adapter's own, and its mask */
+    struct model *dropped = arena_new(arena, struct model);
+    *dropped = *adapted(arena, 16, BIT(ADAPTER_Q) | BIT(ADAPTER_V));
+    const double one = saved(dropped, 1);
+    dropped->modules[MODULE_LANGUAGE].adapter_dropout = true;
+    assert_true(saved(dropped, 1) - one == TOKENS * (double)HIDDEN * (2 + 2 * 1));
     arena_destroy(arena);
 }
 
@@ -437,6 +481,7 @@ int main(void) {
         cmocka_unit_test(test_exchanged),
         cmocka_unit_test(test_beside_without_sequence_parallelism),
         cmocka_unit_test(test_reduced_with_layer),
+        cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_fused),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_decoder),

@@ -668,6 +668,26 @@ static void test_bf16_weights(void **state) {
             fail_msg("\"%s\"", cases[i].text);
 }
 
+static void test_bf16_adapters(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool want;
+    } cases[] = {
+        { "adapters in bf16", true },
+        { "weights, adapters, gradients and AdamW's moments in bf16", true },
+        { "LoRA weights in bfloat16", true },
+        { "weights in bf16, adapters in fp32", false },
+        { "LoRA rank 16, alpha 32 on all linear layers of the language model, weights in bf16",
+          false },
+        { "weights in bf16", false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_bf16_adapters(cases[i].text) != cases[i].want)
+            fail_msg("%s", cases[i].text);
+}
+
 static void test_fp32_weights(void **state) {
     (void)state;
     static const struct {
@@ -737,8 +757,9 @@ int main(void) {
         cmocka_unit_test(test_recompute),        cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_attention),        cmocka_unit_test(test_zero_stage),
         cmocka_unit_test(test_kernels),          cmocka_unit_test(test_degrees),
-        cmocka_unit_test(test_bf16_weights),     cmocka_unit_test(test_fp32_weights),
-        cmocka_unit_test(test_framework),        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_bf16_adapters),    cmocka_unit_test(test_bf16_weights),
+        cmocka_unit_test(test_fp32_weights),     cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,8 @@
 #include "sim/study/measured/measured_said.h"
 
 #define NEVER SWITCH_UNSAID
-#define OFF SWITCH_OFF
-#define ON SWITCH_ON
+#define OFF   SWITCH_OFF
+#define ON    SWITCH_ON
 
 static void test_overlap(void **state) {
     (void)state;
@@ -69,6 +69,21 @@ static void test_dropout(void **state) {
             fail_msg("\"%s\": %d", cases[i].text, measured_says_dropout(cases[i].text));
 }
 
+static void test_adapter_dropout(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum measured_switch want;
+    } cases[] = {
+        { "lora_dropout 0.05", ON },  { "LoRA of rank 16, dropout of 0.1 before A", ON },
+        { "lora_dropout=0.0", OFF },  { "bias dropout fusion", NEVER },
+        { "LoRA of rank 16", NEVER },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (measured_says_adapter_dropout(cases[i].text) != cases[i].want)
+            fail_msg("\"%s\": %d", cases[i].text, measured_says_adapter_dropout(cases[i].text));
+}
+
 static void test_qk_norm(void **state) {
     (void)state;
     static const struct {
@@ -93,6 +108,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_adapter_dropout),
         cmocka_unit_test(test_qk_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
