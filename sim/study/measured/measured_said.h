@@ -36,6 +36,8 @@ const char *measured_optimizer(const char *text);
 const char *measured_says_attention(const char *text);
 const char *measured_says_recompute(const char *text);
 
+/* Whether PyTorch's FlexAttention ran ("8B_flex_attn"). */
+bool measured_says_flex_attention(const char *text);
 /* Whether it says that fp32's matmuls run in TF32 ("TF32 on", "allow_tf32"). */
 bool measured_says_tf32(const char *text);
 

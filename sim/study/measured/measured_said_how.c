@@ -110,6 +110,20 @@ const char *measured_says_attention(const char *text) {
     return found[0] == '\0' && denied ? "naive" : found;
 }
 
+bool measured_says_flex_attention(const char *text) {
+    static const char *const attention[] = { "attention", "attn", NULL };
+    struct clause clause;
+    while (clause_next(&text, &clause))
+        for (int i = 0; i < clause.count; i++) {
+            const bool two =
+                is(&clause, i, "flex") && clause_is_one_of(clause_token(&clause, i + 1), attention);
+            if ((two || is(&clause, i, "flexattention")) &&
+                clause_polarity(&clause, i, i + two, text) == POLARITY_SAID)
+                return true;
+        }
+    return false;
+}
+
 bool measured_says_tf32(const char *text) {
     struct clause clause;
     while (clause_next(&text, &clause))

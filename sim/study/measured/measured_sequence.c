@@ -45,7 +45,12 @@ void measured_add_sequence(cJSON *layout, struct measured_row *row) {
         return;
     }
     const char *kind = context_kind(row->out->stack, said);
-    const bool by_stack = said[0] == '\0' || strcmp(kind, "gathered-ring") == 0;
+    /* PyTorch gathers keys and values for it (flex_cp_allgather), where SDPA passes them around */
+    const bool flex =
+        strcmp(kind, "gathered-ring") == 0 &&
+        (measured_says_flex_attention(r->notes) || measured_says_flex_attention(r->stack));
+    if (flex) kind = context_kind_name(CONTEXT_ALL_GATHER);
+    const bool by_stack = !flex && (said[0] == '\0' || strcmp(kind, "gathered-ring") == 0);
     const bool divides = r->heads % (row->tp * row->cp) == 0;
     const enum measured_balance balance = measured_says_balance(r->notes);
     const bool contiguous = balance == BALANCE_UNSAID ? row->out->stack->context_contiguous

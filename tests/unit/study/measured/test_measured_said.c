@@ -466,6 +466,14 @@ static void test_tf32(void **state) {
         if (measured_says_tf32(cases[i].text) != cases[i].says) fail_msg("%s", cases[i].text);
 }
 
+static void test_flex_attention(void **state) {
+    (void)state;
+    assert_true(measured_says_flex_attention("the kernel is FlexAttention (Triton)"));
+    assert_true(measured_says_flex_attention("flavor 8B_flex_attn, full AC"));
+    assert_false(measured_says_flex_attention("SDPA, no flex attention"));
+    assert_false(measured_says_flex_attention("flexible attention"));
+}
+
 static void test_attention(void **state) {
     (void)state;
     static const struct {
@@ -755,11 +763,11 @@ int main(void) {
         cmocka_unit_test(test_exchanging_ranks), cmocka_unit_test(test_balance),
         cmocka_unit_test(test_reduce_type),      cmocka_unit_test(test_tie),
         cmocka_unit_test(test_recompute),        cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_attention),        cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_kernels),          cmocka_unit_test(test_degrees),
-        cmocka_unit_test(test_bf16_adapters),    cmocka_unit_test(test_bf16_weights),
-        cmocka_unit_test(test_fp32_weights),     cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_flex_attention),   cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_zero_stage),       cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_degrees),          cmocka_unit_test(test_bf16_adapters),
+        cmocka_unit_test(test_bf16_weights),     cmocka_unit_test(test_fp32_weights),
+        cmocka_unit_test(test_framework),        cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
