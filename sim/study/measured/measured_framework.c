@@ -18,7 +18,7 @@ static bool is_general(const char *word, size_t length) {
         "transformers", "huggingface", "hf",      "trainer",  "accelerate", "trl", "axolotl",
         "peft",         "deepspeed",   "pytorch", "torch",    "fsdp",       "ddp", "zero",
         "compile",      "compiled",    "eager",   "autocast", "amp",        "bf",  "fp",
-        "liger",        "ligerkernel", "hugging", "face",
+        "liger",        "ligerkernel", "hugging", "face",     "dtensor",
     };
     while (length > 0 && isdigit((unsigned char)word[length - 1]))
         length--;
@@ -182,6 +182,12 @@ static const char *const transformers[] = { "transformers", "hugging face", "hf"
                                             "peft",         "axolotl",      NULL };
 static const char *const liger_words[] = { "liger", "ligerkernel", NULL };
 
+/* Not "use_liger_False". */
+static bool notes_say_liger(const struct told *told) {
+    return measured_says_framework(told->notes, "liger") ||
+           measured_says_framework(told->notes, "ligerkernel");
+}
+
 /* Only its loss, not its norms and gates. */
 static bool only_loss(const struct told *told) {
     static const char *const words[] = { "fused head and cross entropy",
@@ -196,7 +202,7 @@ static bool only_loss(const struct told *told) {
 static const char *of_transformers(struct arena *arena, const struct told *told,
                                    int64_t zero_stage) {
     const bool bf16 = weights_are_bf16(told),
-               liger = says_one(told->name, liger_words) || says_one(told->notes, liger_words);
+               liger = says_one(told->name, liger_words) || notes_say_liger(told);
     if (is_compiled(told))
         return liger && only_loss(told) ? "compile liger loss"
                : bf16                   ? "transformers bf16 compile"
@@ -256,8 +262,9 @@ static bool is_complete(const struct told *told) {
     if (names(told, "compile")) return names_pytorch(told);
     if (parallel(told->name) == NULL || says_one(told->name, liger_words)) return false;
     const bool hf = says_one(told->name, transformers);
-    if (hf && (is_compiled(told) || says_one(told->notes, liger_words))) return false;
+    if (hf && (is_compiled(told) || notes_say_liger(told))) return false;
     if (names_pytorch(told)) return true;
+    if (hf && names(told, "fsdp2")) return false; /* a word of PyTorch's own models */
     return hf && (names(told, "bf16") || !weights_are_bf16(told));
 }
 

@@ -316,7 +316,7 @@ static void refine(struct measured_row *row) {
     become(row, stack_of_run(list, row->out->stack, run),
            arena_format(arena, "not %s, as its source or id says", named));
     become(row, refined(row, row->out->stack), "as its model, source or notes say");
-    if (measured_text_says(r->notes, "liger"))
+    if (measured_says_framework(r->notes, "liger"))
         become(row, stack_named(list, arena_format(arena, "%s-liger", row->out->stack->name)),
                "as its notes say");
     become(row, refined(row, row->out->stack), "as its model, source or notes say");
