@@ -49,7 +49,8 @@ static const struct field stack_rows[] = {
       NULL },
     { "told_by", FIELD_NODE, NODE(told_by), 0, 0, "null", "",
       "what their model, source, precision or notes say then: one of these is enough; \"a & b\" is "
-      "both, \"model:a\" of the model alone, \"release:a 1.8-1.12\" of a product's releases, "
+      "both, \"model:a\" of the model alone, \"source:a\" of the source, \"release:a 1.8-1.12\" of "
+      "a product's releases, "
       "\"release:a 1.13-\" from one on, \"dated:2025-08:2025-12\" of a run's months, "
       "\"dated:2025-08:\" "
       "from one on",

@@ -188,6 +188,12 @@ static void emit_input(struct emitter *e, enum operator_pass pass, int64_t rows,
                     bytes / (double)e->d->element_bytes, rows, columns);
 }
 
+bool adapter_inputs_are_cast(const struct module *module, const struct tensor_split *split) {
+    if (precision_is_single(module->precision)) return false;
+    return module->adapter_weights == ADAPTER_WEIGHTS_FP32 ||
+           (module->adapter_weights == ADAPTER_WEIGHTS_USUAL && split->block.casts_adapter_inputs);
+}
+
 /* Beside a collective of its layer, in which the ranks have waited for the last: what lies between is
  * the same work on each. */
 static void collective_beside(struct emitter *e, const char *name, enum operator_kind kind,

@@ -31,6 +31,8 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place);
 int64_t adapter_count(const struct layer_division *d, enum adapter_place place);
 /* Adapters of one block: 0 for none. */
 int64_t adapters_of_block(const struct module *module, enum layer_kind kind);
+/* Each adapter of the module casts its input to fp32, and autocast casts it back. */
+bool adapter_inputs_are_cast(const struct module *module, const struct tensor_split *split);
 /* A and B of one rank. */
 int64_t adapter_parameters(const struct layer_division *d);
 

@@ -19,6 +19,7 @@
  * tokens / cp; only the heads are rounded up to a multiple of cp, and key-value heads with them.
  */
 #include "sim/model/layer_division.h"
+#include "sim/model/layer_adapters.h"
 
 #include <math.h>
 
@@ -168,11 +169,6 @@ static struct stack_chunk fp32_chunk(struct stack_chunk chunk) {
     return chunk;
 }
 
-static bool casts_adapter_inputs(const struct module *module, const struct tensor_split *split) {
-    return module->adapter_weights == ADAPTER_WEIGHTS_FP32 ||
-           (module->adapter_weights == ADAPTER_WEIGHTS_USUAL && split->block.casts_adapter_inputs);
-}
-
 static void divide_head(struct layer_division *d, const struct tensor_split *split) {
     d->chunk_tokens = d->head_tokens;
     d->chunked_head = split->block.chunked_head;
@@ -208,7 +204,7 @@ struct layer_division layer_division_make(const struct model *model, int64_t lay
                                                          : FP8_RECIPE_DELAYED;
     d.fuses_adapters = split->block.compiled;
     d.exchanges_adapters = split->block.exchanges_adapters;
-    d.casts_adapter_inputs = d.element_bytes == 2 && casts_adapter_inputs(d.module, split);
+    d.casts_adapter_inputs = adapter_inputs_are_cast(d.module, split);
     d.casts_weights = split->block.casts_weights;
     d.weights_come_cast = split->weights_come_cast;
     d.linear_gradients = split->block.linear_gradients;

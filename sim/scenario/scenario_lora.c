@@ -29,8 +29,9 @@ static const struct field lora_rows[] = {
       "not where they are sharded (FSDP, ZeRO-3), which casts what it gathers, nor with pp",
       base_names },
     { "adapter_weights", FIELD_CHOICE, AT(adapter_weights), 0, 0, "\"as-stack\"", "",
-      "what the adapters are stored in; fp32 beside 16-bit layers, PEFT's default: each casts its "
-      "input to fp32, and autocast casts it back",
+      "fp32 beside 16-bit layers, PEFT's default: each adapter casts its input to fp32, and "
+      "autocast "
+      "casts it back; what the few weights themselves take is as the precision has it",
       adapter_names },
     { "dropout", FIELD_DOUBLE, AT(dropout), 0, 1, "0", "",
       "probability with which an adapter's input is dropped out", NULL },

@@ -262,11 +262,11 @@ static void device_times(const struct price_table *table, enum layer_kind kind,
 }
 
 /* The host's time to launch a block's passes. One more kernel takes half as long backward, where no
- * Python runs. An adapter launches A, B, the factor and the sum, and backward either product twice.
- */
+ * Python runs. An adapter launches A, B, the factor and the sum, and backward either product twice;
+ * dropout of its input one, casts of it to fp32 and back two, either way. */
 static void launches_of(const struct price_table *table, enum layer_kind kind, int64_t *forward_ns,
                         int64_t *backward_ns) {
-    enum { ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6 };
+    enum { ADAPTER_FORWARD = 4, ADAPTER_BACKWARD = 6, CASTS = 2 };
     const struct backend *b = table->scenario->backend;
     *forward_ns = ns_from_seconds(b->step.host_forward_s);
     *backward_ns = ns_from_seconds(b->step.host_backward_s);
@@ -280,8 +280,11 @@ static void launches_of(const struct price_table *table, enum layer_kind kind, i
         *backward_ns *= 2;
     }
     const int64_t adapters = adapters_of_block(module, kind);
-    *forward_ns += adapters * ns_from_seconds(ADAPTER_FORWARD * b->host_kernel_s);
-    *backward_ns += adapters * ns_from_seconds(ADAPTER_BACKWARD * b->host_kernel_s / 2);
+    if (adapters == 0) return;
+    const struct tensor_split split = scenario_split(table->scenario);
+    const int input = module->adapter_dropout + CASTS * adapter_inputs_are_cast(module, &split);
+    *forward_ns += adapters * ns_from_seconds((ADAPTER_FORWARD + input) * b->host_kernel_s);
+    *backward_ns += adapters * ns_from_seconds((ADAPTER_BACKWARD + input) * b->host_kernel_s / 2);
 }
 
 /* Of a pass that a block runs again. */

@@ -234,14 +234,13 @@ const char *price_table_key(struct arena *arena, const struct scenario *scenario
         key = arena_format(arena, "%s %ld %d %.17g %.17g", key, (long)split.block.chunk.tokens,
                            split.block.chunk.fp32 + 2 * split.block.chunk.autocasts,
                            split.block.chunk.cast_bytes, split.block.chunk.sum_bytes);
-    for (int role = 0; role < MODULE_ROLE_COUNT; role++)
-        key = arena_format(
-            arena, "%s %d%d %ld %d%d %u %u %u", key, model->modules[role].frozen,
-            (int)model->modules[role].precision, (long)model->modules[role].adapter_rank,
-            (int)model->modules[role].adapter_weights, model->modules[role].adapter_dropout,
-            model->modules[role].adapter_targets[ADAPTER_MAIN],
-            model->modules[role].adapter_targets[ADAPTER_TEXT],
-            model->modules[role].adapter_targets[ADAPTER_SINGLE]);
+    for (int role = 0; role < MODULE_ROLE_COUNT; role++) {
+        const struct module *m = &model->modules[role];
+        key = arena_format(arena, "%s %d%d%d %ld %d%d %u %u %u", key, m->frozen, m->fp32_base,
+                           (int)m->precision, (long)m->adapter_rank, (int)m->adapter_weights,
+                           m->adapter_dropout, m->adapter_targets[ADAPTER_MAIN],
+                           m->adapter_targets[ADAPTER_TEXT], m->adapter_targets[ADAPTER_SINGLE]);
+    }
     key = arena_format(arena, "%s %d", key, model->input_gradients);
     static const char *const placement[] = { "backend",
                                              "pp",

@@ -355,7 +355,9 @@ static void add_layout(cJSON *root, struct measured_row *row) {
         cJSON_AddBoolToObject(
             layout, "overlap_parameter_gather",
             overlaps(row, "parameters", said.parameters, stack->overlap_parameter_gather));
-    const bool tensor = overlaps(row, "tensor", said.tensor, stack->overlap_tensor && row->sp);
+    const bool tensor = /* which needs sequence parallelism */
+        overlaps(row, "tensor", said.tensor == SWITCH_ON && !row->sp ? SWITCH_UNSAID : said.tensor,
+                 stack->overlap_tensor && row->sp);
     if (tensor || (stack->overlap_tensor && row->tp > 1))
         cJSON_AddBoolToObject(layout, "tp_overlap", tensor);
     note_overlap(row, &said);

@@ -18,7 +18,7 @@
 #include "sim/study/measured/measured_words.h"
 
 enum { DEFAULT_RANK = 8 };
-#define USUAL_DROPOUT 0.05 /* kernels do not tell one probability from another */
+#define ADAPTER_DROPOUT 0.05 /* kernels do not tell one probability from another */
 
 static const char *const words[] = { "LoRA", "rsLoRA", "DoRA", NULL };
 
@@ -101,7 +101,10 @@ static const struct trainer *trainer_of(const struct measured_run *run) {
         { "ms-swift", "ms-swift", { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
         { "unsloth", "Unsloth", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
         { "surogate", "Surogate", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "nemo automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "nemo-automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "nemo/automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "automodel-20", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
         { "qwenlm/qwen", "Qwen's finetune.py", { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
         { "training_results",
           "MLPerf",
@@ -205,10 +208,13 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
 static void add_dropout(cJSON *lora, struct measured_row *row, const struct trainer *trainer) {
     const enum measured_switch said = measured_says_adapter_dropout(row->run.notes);
     const enum adapter_dropout usual = trainer != NULL ? trainer->dropout : ADAPTER_DROPOUT_NONE;
+    if (usual == ADAPTER_DROPOUT_UNPRICED && said == SWITCH_ON)
+        measured_row_note(row, "lora: the dropout of what adapters read is not priced, of %s",
+                          trainer->name);
     if (usual == ADAPTER_DROPOUT_UNPRICED || said == SWITCH_OFF ||
         (said == SWITCH_UNSAID && usual == ADAPTER_DROPOUT_NONE))
         return;
-    cJSON_AddNumberToObject(lora, "dropout", USUAL_DROPOUT);
+    cJSON_AddNumberToObject(lora, "dropout", ADAPTER_DROPOUT);
     measured_row_note(row, "lora: dropout of what adapters read, as %s",
                       said == SWITCH_ON
                           ? "its notes say"
@@ -228,9 +234,12 @@ void measured_add_lora(cJSON *model, struct measured_row *row) {
     cJSON_AddNumberToObject(lora, "rank", (double)rank);
     add_targets(lora, row);
     const struct trainer *trainer = trainer_of(r);
+    const bool pefts = measured_says_framework(r->notes, "peft");
+    const bool own = trainer != NULL && trainer->own_adapters && !pefts;
+    const bool narrow = measured_says_bf16_adapters(r->notes);
     add_dropout(lora, row, trainer);
-    if ((trainer != NULL && trainer->own_adapters) || measured_says_bf16_adapters(r->notes))
-        cJSON_AddStringToObject(lora, "adapter_weights", "bf16");
+    if (own || narrow) cJSON_AddStringToObject(lora, "adapter_weights", "bf16");
+    if (narrow) measured_row_note(row, "lora: adapters in bf16, as its notes say");
     if (!measured_says_fp32_weights(r->stack) && !measured_says_fp32_weights(r->notes)) return;
     const bool fsdp = strcmp(row->backend, "fsdp") == 0;
     const bool shards = row->dp > 1 && (row->zero_stage == 3 || (row->zero_stage == 2 && fsdp));

@@ -548,17 +548,30 @@ bool measured_says_bf16_weights(const char *text) {
     return found;
 }
 
+/* "adapters", "LoRA weights": "LoRA in bf16" is said of the run. */
+static bool names_adapters(const struct clause *clause) {
+    static const char *const adapters[] = { "adapters", "adapter", NULL };
+    static const char *const stored[] = { "weights", "matrices", "parameters", "params", NULL };
+    if (clause_mentions(clause, adapters)) return true;
+    for (int i = 0; i < clause->count; i++)
+        if (is(clause, i, "lora") && clause_is_one_of(clause_token(clause, i + 1), stored))
+            return true;
+    return false;
+}
+
 bool measured_says_bf16_adapters(const char *text) {
-    static const char *const adapters[] = { "adapters", "adapter", "lora", NULL };
     static const char *const narrow[] = { "bf16", "bfloat16", NULL };
+    static const char *const others[] = { "fp32",      "float32",  "base",      "model", "mixed",
+                                          "precision", "autocast", "autocasts", "not",   NULL };
     enum { ITEM = 4 };   /* words of an item of a list at most: "AdamW's moments" */
     bool listed = false; /* "weights, adapters, gradients and moments in bf16": one list */
     struct clause clause;
     while (clause_next(&text, &clause)) {
-        const bool named = clause_mentions(&clause, adapters);
-        if ((named || listed) && clause_mentions(&clause, narrow) && !clause_is_unclear(&clause))
+        const bool named = names_adapters(&clause);
+        if ((named || listed) && clause_mentions(&clause, narrow) &&
+            !clause_mentions(&clause, others) && !clause_is_unclear(&clause))
             return true;
-        listed = (named || listed) && clause.count <= ITEM;
+        listed = (named || listed) && clause.count <= ITEM + 2;
     }
     return false;
 }

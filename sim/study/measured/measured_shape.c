@@ -404,11 +404,15 @@ static const struct family *family_named(const struct measured_context *context,
     return NULL;
 }
 
-/* By its name, or by what stands in brackets behind a name of its own ("pilot (Qwen3 layout)"). */
+/* By its name, or by what stands in brackets behind a name of its own ("pilot (Qwen3 layout)"), not
+ * by a tokenizer's. */
 static const struct family *family_of(const struct measured_context *context, const char *model) {
     const struct family *family = family_named(context, model);
     const char *bracket = strchr(model, '(');
-    return family != NULL || bracket == NULL ? family : family_named(context, bracket + 1);
+    const bool other = bracket != NULL && (strcasestr(bracket, "tokeni") != NULL ||
+                                           strcasestr(bracket, "vocab") != NULL ||
+                                           strcasestr(bracket, "data") != NULL);
+    return family != NULL || bracket == NULL || other ? family : family_named(context, bracket + 1);
 }
 
 static void note(const char **notes, int64_t *count, const char *text) {

@@ -247,11 +247,11 @@ static const char *meant_by(struct arena *arena, const struct stack_list *list, 
 
 /* ---- the choice ---- */
 
-/* "model:qwen3" of the model alone, "release:trl 1.13-" of its releases from that on, "dated:2025-08:"
+/* "model:qwen3" of the model alone, "source:a/b" of the source, "release:trl 1.13-" of its releases from that on, "dated:2025-08:"
  * of the first date in its name or notes, "a & b" of both: what its file says the row must tell. */
 static bool tells(const struct measured_row *row, const char *words) {
-    static const char model[] = "model:", release[] = "release:", dated[] = "dated:",
-                      both[] = " & ";
+    static const char model[] = "model:", source[] = "source:", release[] = "release:",
+                      dated[] = "dated:", both[] = " & ";
     const struct measured_run *r = &row->run;
     const char *rest = strstr(words, both);
     if (rest != NULL) {
@@ -260,6 +260,8 @@ static bool tells(const struct measured_row *row, const char *words) {
     }
     if (strncmp(words, model, strlen(model)) == 0)
         return measured_text_says(r->model, words + strlen(model));
+    if (strncmp(words, source, strlen(source)) == 0)
+        return measured_text_says(r->source, words + strlen(source));
     if (strncmp(words, release, strlen(release)) == 0) {
         const char *releases = words + strlen(release);
         return measured_release_says(row->context->arena, r->stack, releases) ||

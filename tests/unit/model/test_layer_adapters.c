@@ -347,14 +347,18 @@ static void test_fused(void **state) {
     arena_destroy(arena);
 }
 
-static double saved(const struct model *m, int64_t tp) {
-    const struct tensor_split split = { .tp = tp, .sequence_parallel = tp > 1, .cp = 1 };
+static double saved_by(const struct model *m, const struct tensor_split *split) {
     const struct batch_shape shape = { .samples = 1,
                                        .language_tokens = TOKENS,
                                        .language_square_sum = (double)TOKENS * TOKENS,
                                        .useful_language_tokens = TOKENS };
-    return layer_saved_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape, &split,
+    return layer_saved_bytes(m, fixture_layer(m, LAYER_LANGUAGE_BLOCK), &shape, split,
                              RECOMPUTE_NONE);
+}
+
+static double saved(const struct model *m, int64_t tp) {
+    const struct tensor_split split = { .tp = tp, .sequence_parallel = tp > 1, .cp = 1 };
+    return saved_by(m, &split);
 }
 
 /* In bf16: A's input where the frozen layer keeps none (a flash attention keeps its output
@@ -386,6 +390,13 @@ static void test_memory(void **state) {
     const double one = saved(dropped, 1);
     dropped->modules[MODULE_LANGUAGE].adapter_dropout = true;
     assert_true(saved(dropped, 1) - one == TOKENS * (double)HIDDEN * (2 + 2 * 1));
+    /* a compiler's dropout is drawn anew from what both read */
+    assert_true(saved_by(dropped, &(struct tensor_split){
+                                      .tp = 1, .cp = 1, .block.compiled = true }) == one);
+    /* cast: an input of each adapter's own, without a mask */
+    dropped->modules[MODULE_LANGUAGE].adapter_dropout = false;
+    dropped->modules[MODULE_LANGUAGE].adapter_weights = ADAPTER_WEIGHTS_FP32;
+    assert_true(saved(dropped, 1) - one == TOKENS * (double)HIDDEN * 2);
     arena_destroy(arena);
 }
 

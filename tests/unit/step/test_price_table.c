@@ -753,6 +753,60 @@ static void test_a_mean_of_almost_no_images(void **state) {
     fixture_close(&f);
 }
 
+/* Tables are shared by layouts of one key: whatever a price depends on is in it. */
+static void test_key_tells_modules_apart(void **state) {
+    (void)state;
+    static const char *const setup[] = { "model={\"name\":\"llama3-8b\",\"lora\":{\"rank\":16}}",
+                                         NULL };
+    struct step_fixture f;
+    fixture_open(&f, setup);
+    struct module *m = (struct module *)&f.scenario->model->modules[MODULE_LANGUAGE];
+    const struct module plain = *m;
+    const char *keys[8];
+    int count = 0;
+    keys[count++] = price_table_key(f.arena, f.scenario);
+    for (int change = 0; change < 7; change++, *m = plain) {
+        if (change == 0) m->frozen = !m->frozen;
+        if (change == 1) m->fp32_base = true;
+        if (change == 2) m->adapter_rank = 32;
+        if (change == 3) m->adapter_weights = ADAPTER_WEIGHTS_FP32;
+        if (change == 4) m->adapter_dropout = true;
+        if (change == 5) m->adapter_targets[ADAPTER_MAIN] ^= 1u << ADAPTER_DOWN;
+        if (change == 6) m->precision = PRECISION_FP8;
+        keys[count] = price_table_key(f.arena, f.scenario);
+        for (int before = 0; before < count; before++)
+            if (strcmp(keys[before], keys[count]) == 0) fail_msg("change %d", change);
+        count++;
+    }
+    fixture_close(&f);
+}
+
+/* What FSDP gathers is in 16 bits, whatever the shards are in. */
+static void test_sharded_adapters_cast_nothing(void **state) {
+    (void)state;
+    static const struct {
+        const char *stage;
+        bool casts;
+    } cases[] = {
+        { "layout.zero_stage=0", true },
+        { "layout.zero_stage=1", true },
+        { "layout.zero_stage=2", false },
+        { "layout.zero_stage=3", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const setup[] = { "model={\"name\":\"llama3-8b\",\"lora\":{\"rank\":16}}",
+                                      "layout.backend=fsdp",
+                                      "layout.stack=hf-bf16-2026",
+                                      "layout.pp=1",
+                                      cases[i].stage,
+                                      NULL };
+        struct step_fixture f;
+        fixture_open(&f, setup);
+        assert_int_equal(scenario_split(f.scenario).block.casts_adapter_inputs, cases[i].casts);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer_time_is_that_of_its_operators),
@@ -772,6 +826,8 @@ int main(void) {
         cmocka_unit_test(test_no_tokens_cost_nothing),
         cmocka_unit_test(test_divided_sends),
         cmocka_unit_test(test_a_mean_of_almost_no_images),
+        cmocka_unit_test(test_key_tells_modules_apart),
+        cmocka_unit_test(test_sharded_adapters_cast_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

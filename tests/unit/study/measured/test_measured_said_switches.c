@@ -32,6 +32,16 @@ static void test_overlap(void **state) {
         { "overlap-grad-reduce, later without overlap of gradients", { NEVER, NEVER, NEVER } },
         { "would overlap gradients", { NEVER, NEVER, NEVER } },
         { "overlap not stated", { NEVER, NEVER, NEVER } },
+        { "gradients not overlapped", { OFF, NEVER, NEVER } },
+        { "parameters never overlap", { NEVER, OFF, NEVER } },
+        { "overlap-grad-reduce and overlap-param-gather are both off", { OFF, OFF, NEVER } },
+        { "tp_comm_overlap_rs false", { NEVER, NEVER, OFF } },
+        { "whatever overlap_comm says", { NEVER, NEVER, NEVER } },
+        { "overlap_comm has no effect", { NEVER, NEVER, NEVER } },
+        { "communication overlapped with gradient checkpointing", { NEVER, NEVER, NEVER } },
+        { "gradient accumulation overlapped", { NEVER, NEVER, NEVER } },
+        { "overlap_p2p_comm and gradient accumulation 8", { NEVER, NEVER, NEVER } },
+        { "overlap_comm with 7B params", { ON, NEVER, NEVER } },
         { "", { NEVER, NEVER, NEVER } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -62,6 +72,22 @@ static void test_dropout(void **state) {
         { "bias dropout fusion", NEVER },
         { "BERT's dropout of 0.1 in the text tower", NEVER },
         { "dropout not stated", NEVER },
+        { "dropout of 0.0", OFF },
+        { "dropout rate 0", OFF },
+        { "dropout=0.000", OFF },
+        { "dropout p = 0", OFF },
+        { "zero dropout", OFF },
+        { "dropout was removed", OFF },
+        { "dropout of 0.1", ON },
+        { "with dropout", ON },
+        { "dropout enabled", ON },
+        { "fused dropout kernel", NEVER },
+        { "no fused bias, dropout, softmax", NEVER },
+        { "dropout from the launcher's flags", NEVER },
+        { "states no dropout, so Megatron-core's 0.1 of both", NEVER },
+        { "no dropout flags and so Megatron's default of 0.1", NEVER },
+        { "attention dropout 0", NEVER },
+        { "attention_dropout 0, lora_dropout 0.1", NEVER },
         { "", NEVER },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -75,9 +101,10 @@ static void test_adapter_dropout(void **state) {
         const char *text;
         enum measured_switch want;
     } cases[] = {
-        { "lora_dropout 0.05", ON },  { "LoRA of rank 16, dropout of 0.1 before A", ON },
-        { "lora_dropout=0.0", OFF },  { "bias dropout fusion", NEVER },
-        { "LoRA of rank 16", NEVER },
+        { "lora_dropout 0.05", ON },      { "LoRA of rank 16, dropout of 0.1 before A", ON },
+        { "lora_dropout=0.0", OFF },      { "bias dropout fusion", NEVER },
+        { "LoRA of rank 16", NEVER },     { "attention_dropout 0, lora_dropout 0.1", ON },
+        { "attention_dropout 0", NEVER }, { "attention_dropout 0.1", NEVER },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (measured_says_adapter_dropout(cases[i].text) != cases[i].want)
@@ -96,6 +123,10 @@ static void test_qk_norm(void **state) {
         { "qk_norm: false", OFF },
         { "no QK norm", OFF },
         { "QK norm not stated", NEVER },
+        { "norms of q and k off", OFF },
+        { "norms of queries and keys", ON },
+        { "QK-norm in the vision encoder", NEVER },
+        { "qk_norm_eps 1e-6", NEVER },
         { "layer norm", NEVER },
         { "", NEVER },
     };

@@ -153,6 +153,7 @@ static void test_families(void **state) {
         { "gemma-2b", "", NULL, false, false, NULL, NULL },
         { "Qwen 3B", "", NULL, false, false, NULL, NULL },
         { "pilot-10m (Qwen3 layout)", "", "head", false, false, NULL, NULL },
+        { "mymodel (Gemma 2 tokenizer)", "", NULL, false, false, NULL, NULL },
         { "nanochat d20", "", "head", false, false, NULL, NULL },
         { "GPT-20B", "", "head", false, false, NULL, "QK norm" },
         { "Qwen3 8B", "", "none", false, false, NULL, "without QK norm" },
