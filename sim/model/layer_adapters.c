@@ -181,11 +181,16 @@ static double input_bytes(const struct layer_division *d) {
     return dropout ? 2 * element + 1 : 0;
 }
 
+/* A kernel whose bytes are counted as PyTorch runs it: no stack's elementwise_traffic is of it. */
+static void emit_counted(struct emitter *e, const char *name, enum operator_pass pass,
+                         double tensors, int64_t rows, int64_t columns) {
+    emit_formed_stream(e, name, OPERATOR_ELEMENTWISE, FORM_STATED, pass, tensors, rows, columns);
+}
+
 static void emit_input(struct emitter *e, enum operator_pass pass, int64_t rows, int64_t columns) {
     const double bytes = input_bytes(e->d);
     if (bytes > 0)
-        emit_stream(e, "adapter input", OPERATOR_ELEMENTWISE, pass,
-                    bytes / (double)e->d->element_bytes, rows, columns);
+        emit_counted(e, "adapter input", pass, bytes / (double)e->d->element_bytes, rows, columns);
 }
 
 bool adapter_inputs_are_cast(const struct module *module, const struct tensor_split *split) {
@@ -239,10 +244,8 @@ void emit_adapters_forward(struct emitter *e, enum adapter_place place) {
         join_ranks(e, PASS_FORWARD, &s);
         emit_linear_forward(e, t->b, e->activation, s.tokens, s.out, s.b_columns);
         if (s.row_parallel && !reduces_with_layer(d)) join_outputs(e, PASS_FORWARD);
-        if (!d->fuses_adapters)
-            emit_stream(e, t->factor, OPERATOR_ELEMENTWISE, PASS_FORWARD, 2, s.rows, s.whole_out);
-        emit_stream(e, t->sum, OPERATOR_ELEMENTWISE, PASS_FORWARD, d->fuses_adapters ? 1 : 3,
-                    s.rows, s.whole_out);
+        if (!d->fuses_adapters) emit_counted(e, t->factor, PASS_FORWARD, 2, s.rows, s.whole_out);
+        emit_counted(e, t->sum, PASS_FORWARD, d->fuses_adapters ? 1 : 3, s.rows, s.whole_out);
     }
 }
 
@@ -261,8 +264,8 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
         const struct adapter *t = &adapters[i];
         if (t->place != place || !has_here(d, t)) continue;
         const struct shape s = shape_of(d, t);
-        emit_stream(&own, t->factor, OPERATOR_ELEMENTWISE, PASS_BACKWARD, d->fuses_adapters ? 1 : 2,
-                    s.rows, s.whole_out);
+        emit_counted(&own, t->factor, PASS_BACKWARD, d->fuses_adapters ? 1 : 2, s.rows,
+                     s.whole_out);
         if (s.row_parallel && d->sequence_parallel && !reduces_with_layer(d))
             join_outputs(e, PASS_BACKWARD);
         emit_linear_input_gradient(&own, t->b, e->activation, s.tokens, s.out, s.b_columns);
@@ -277,7 +280,6 @@ void emit_adapters_backward(struct emitter *e, enum adapter_place place) {
         if (!s.row_parallel && !d->sequence_parallel && !reduces_with_layer(d))
             collective_beside(e, "adapter input all-reduce", OPERATOR_ALL_REDUCE, PASS_BACKWARD,
                               hidden_bytes, true);
-        emit_stream(&own, t->sum, OPERATOR_ELEMENTWISE, PASS_BACKWARD, d->fuses_adapters ? 1 : 3,
-                    s.tokens, s.in);
+        emit_counted(&own, t->sum, PASS_BACKWARD, d->fuses_adapters ? 1 : 3, s.tokens, s.in);
     }
 }

@@ -315,6 +315,11 @@ static void test_inputs(void **state) {
         const int64_t got = moved(&list, "adapter input"),
                       want = cases[c / 2].bytes * TOKENS * (HIDDEN + FFN / tp);
         if (got != want) fail_msg("case %zu: %lld, not %lld", c, (long long)got, (long long)want);
+        /* counted as they run: no stack's elementwise_traffic is of them */
+        for (int64_t i = 0; i < list.count; i++)
+            if (strstr(list.operators[i].name, "adapter") != NULL &&
+                list.operators[i].kind == OPERATOR_ELEMENTWISE)
+                assert_int_equal(list.operators[i].form, FORM_STATED);
         operator_list_free(&list);
     }
     arena_destroy(arena);
