@@ -30,8 +30,7 @@ static const struct field lora_rows[] = {
       base_names },
     { "adapter_weights", FIELD_CHOICE, AT(adapter_weights), 0, 0, "\"as-stack\"", "",
       "fp32 beside 16-bit layers, PEFT's default: each adapter casts its input to fp32, and "
-      "autocast "
-      "casts it back; what the few weights themselves take is as the precision has it",
+      "autocast casts it back; what the few weights themselves take is as the precision has it",
       adapter_names },
     { "dropout", FIELD_DOUBLE, AT(dropout), 0, 1, "0", "",
       "probability with which an adapter's input is dropped out", NULL },

@@ -88,6 +88,10 @@ bool clause_mentions(const struct clause *clause, const char *const *words) {
     return false;
 }
 
+bool clause_is_number(const char *token) {
+    return token[0] != '\0' && token[strspn(token, "0123456789")] == '\0';
+}
+
 bool clause_starts(const struct clause *clause, int i, const char *const *words) {
     for (; *words != NULL; words++, i++)
         if (strcmp(clause_token(clause, i), *words) != 0) return false;

@@ -26,6 +26,7 @@ const char *clause_token(const struct clause *clause, int i);
 /* Lists of words end in NULL. */
 bool clause_is_one_of(const char *token, const char *const *words);
 bool clause_mentions(const struct clause *clause, const char *const *words);
+bool clause_is_number(const char *token); /* digits alone */
 /* Of "not stated" and the like, the second word. */
 bool clause_is_told(const char *token);
 /* The words stand at token i, one behind the other. */

@@ -147,7 +147,7 @@ static const char *layer_meant(const char *name) {
     return name;
 }
 
-static void add_targets(cJSON *lora, struct measured_row *row) {
+static void add_targets(cJSON *lora, struct measured_row *row, const struct trainer *trainer) {
     cJSON *targets = cJSON_AddArrayToObject(lora, "targets");
     char *save = NULL, *list = arena_text(row->context->arena, row->run.lora_targets);
     if (names_every_layer(row->context->arena, list)) {
@@ -186,7 +186,6 @@ static void add_targets(cJSON *lora, struct measured_row *row) {
         measured_row_note(row, "lora_targets: all-linear, as its notes say");
         return;
     }
-    const struct trainer *trainer = trainer_of(&row->run);
     if (trainer != NULL) {
         const bool attention = trainer->targets[1] != NULL;
         cJSON_AddItemToArray(targets, cJSON_CreateString(trainer->targets[0]));
@@ -232,8 +231,8 @@ void measured_add_lora(cJSON *model, struct measured_row *row) {
         measured_row_note(row, "lora_rank: %ld, as NeMo's recipes and PEFT have it", (long)rank);
     }
     cJSON_AddNumberToObject(lora, "rank", (double)rank);
-    add_targets(lora, row);
     const struct trainer *trainer = trainer_of(r);
+    add_targets(lora, row, trainer);
     const bool pefts = measured_says_framework(r->notes, "peft");
     const bool own = trainer != NULL && trainer->own_adapters && !pefts;
     const bool narrow = measured_says_bf16_adapters(r->notes);

@@ -246,10 +246,6 @@ const char *measured_says_context(const char *text) {
     return hybrid && strcmp(found, "all-to-all") == 0 ? "" : found; /* "Ulysses 4, ring 2" */
 }
 
-static bool is_number(const char *token) {
-    return token[0] != '\0' && token[strspn(token, "0123456789")] == '\0';
-}
-
 /* The number of ranks at token i, "ulysses" ("ulysses degree 4", "4-way Ulysses"); 0: none. */
 static int64_t ranks_at(const struct clause *clause, int i) {
     static const char *const between[] = { "degree",   "size",        "sp",       "of", "x",
@@ -259,14 +255,15 @@ static int64_t ranks_at(const struct clause *clause, int i) {
     int at = i + 1;
     while (clause_is_one_of(clause_token(clause, at), between))
         at++;
-    if (is_number(clause_token(clause, at)))
+    if (clause_is_number(clause_token(clause, at)))
         return clause_is_one_of(clause_token(clause, at + 1), machines) ||
-                       is_number(clause_token(clause, at + 1)) /* "4.5" */
+                       clause_is_number(clause_token(clause, at + 1)) /* "4.5" */
                    ? 0
                    : strtol(clause_token(clause, at), NULL, 10);
     if (!clause_is_one_of(clause_token(clause, i - 1), way)) return 0;
-    return is_number(clause_token(clause, i - 2)) ? strtol(clause_token(clause, i - 2), NULL, 10)
-                                                  : 0;
+    return clause_is_number(clause_token(clause, i - 2))
+               ? strtol(clause_token(clause, i - 2), NULL, 10)
+               : 0;
 }
 
 int64_t measured_says_exchanging_ranks(const char *text) {

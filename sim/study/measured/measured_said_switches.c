@@ -156,10 +156,6 @@ static enum dropped dropout_at(const struct clause *clause, int i) {
     return clause_is_one_of(before, branches) ? DROPPED_BRANCHES : DROPPED_ALL;
 }
 
-static bool is_number(const char *token) {
-    return token[0] != '\0' && token[strspn(token, "0123456789")] == '\0';
-}
-
 /* By the number behind it ("dropout rate of 0.1"), else by "no dropout", "with dropout", "dropout
  * on": the word alone says nothing ("dropout, softmax and the loss unfused"). */
 static enum polarity dropout_polarity(const struct clause *clause, int i, const char *rest) {
@@ -172,9 +168,9 @@ static enum polarity dropout_polarity(const struct clause *clause, int i, const 
     int k = i + 1;
     while (clause_is_one_of(clause_token(clause, k), filling))
         k++;
-    if (is_number(clause_token(clause, k))) {
+    if (clause_is_number(clause_token(clause, k))) {
         bool nought = true;
-        for (; is_number(clause_token(clause, k)); k++)
+        for (; clause_is_number(clause_token(clause, k)); k++)
             nought = nought && strspn(clause->tokens[k], "0") == strlen(clause->tokens[k]);
         return nought ? POLARITY_DENIED : POLARITY_SAID;
     }
