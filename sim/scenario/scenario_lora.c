@@ -233,8 +233,7 @@ bool rule_lora(struct reader *r) {
     const struct scenario *s = r->s;
     const struct layout *layout = &s->layout;
     const bool shards =
-        layout->zero_group > 1 &&
-        (layout->zero_stage == 3 || (layout->zero_stage == 2 && s->backend->unit_gradients));
+        layout->zero_group > 1 && backend_always_hides(s->backend, layout->zero_stage);
     r->rule = "lora-weights";
     if (!model_has_fp32_base(s->model) || (!shards && layout->pp == 1)) return true;
     const cJSON *weights = scenario_member(scenario_present(s->model_fields.lora), "weights");

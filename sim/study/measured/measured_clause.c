@@ -92,10 +92,14 @@ bool clause_is_number(const char *token) {
     return token[0] != '\0' && token[strspn(token, "0123456789")] == '\0';
 }
 
-bool clause_starts(const struct clause *clause, int i, const char *const *words) {
+int clause_phrase_end(const struct clause *clause, int i, const char *const *words) {
     for (; *words != NULL; words++, i++)
-        if (strcmp(clause_token(clause, i), *words) != 0) return false;
-    return true;
+        if (strcmp(clause_token(clause, i), *words) != 0) return -1;
+    return i - 1;
+}
+
+bool clause_starts(const struct clause *clause, int i, const char *const *words) {
+    return clause_phrase_end(clause, i, words) >= 0;
 }
 
 bool clause_is_unclear(const struct clause *clause) {

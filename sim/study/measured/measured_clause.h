@@ -31,6 +31,8 @@ bool clause_is_number(const char *token); /* digits alone */
 bool clause_is_told(const char *token);
 /* The words stand at token i, one behind the other. */
 bool clause_starts(const struct clause *clause, int i, const char *const *words);
+/* The token of the last of them, -1 where they do not. */
+int clause_phrase_end(const struct clause *clause, int i, const char *const *words);
 
 /* measured_unstated.c. Blanks, in place, what the text says that nobody says, which the functions
  * below would take for said: the rest of a sentence behind "Not stated:" or "Not stated in its files (A, B):" at the

@@ -87,42 +87,44 @@ enum adapter_dropout { ADAPTER_DROPOUT_NONE, ADAPTER_DROPOUT_USUAL, ADAPTER_DROP
  * (mlcommons/training llama2_70b_lora, Megatron's linear_qkv and linear_proj). Dropout of 0.05 by
  * ms-swift and Qwen; adapters that are no PEFT's, which casts their input. NULL: none of them. */
 struct trainer {
-    const char *says, *name, *targets[2];
+    const char *name, *says[5], *targets[2]; /* says: ends in NULL */
     enum adapter_dropout dropout;
     bool own_adapters;
 };
 
+static bool names_trainer(const struct measured_run *run, const struct trainer *trainer) {
+    for (const char *const *says = trainer->says; *says != NULL; says++)
+        if (measured_text_says(run->stack, *says) || measured_text_says(run->source, *says) ||
+            measured_says_framework(run->notes, *says))
+            return true;
+    return false;
+}
+
 static const struct trainer *trainer_of(const struct measured_run *run) {
     static const struct trainer trainers[] = {
-        { "axolotl", "Axolotl", { "all-linear" }, ADAPTER_DROPOUT_NONE, false },
-        { "llama-factory", "LLaMA-Factory", { "all-linear" }, ADAPTER_DROPOUT_NONE, false },
-        { "llamafactory", "LLaMA-Factory", { "all-linear" }, ADAPTER_DROPOUT_NONE, false },
-        { "llama factory", "LLaMA-Factory", { "all-linear" }, ADAPTER_DROPOUT_NONE, false },
-        { "ms-swift", "ms-swift", { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
-        { "unsloth", "Unsloth", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "surogate", "Surogate", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "nemo automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "nemo-automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "nemo/automodel", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "automodel-20", "AutoModel", { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "qwenlm/qwen", "Qwen's finetune.py", { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
-        { "training_results",
-          "MLPerf",
+        { "Axolotl", { "axolotl" }, { "all-linear" }, ADAPTER_DROPOUT_NONE, false },
+        { "LLaMA-Factory",
+          { "llama-factory", "llamafactory", "llama factory" },
+          { "all-linear" },
+          ADAPTER_DROPOUT_NONE,
+          false },
+        { "ms-swift", { "ms-swift" }, { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
+        { "Unsloth", { "unsloth" }, { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "Surogate", { "surogate" }, { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "AutoModel", /* alone it is a class of Transformers */
+          { "nemo automodel", "nemo-automodel", "nemo/automodel", "automodel-20" },
+          { "all-linear" },
+          ADAPTER_DROPOUT_NONE,
+          true },
+        { "Qwen's finetune.py", { "qwenlm/qwen" }, { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
+        { "MLPerf",
+          { "training_results", "mlcommons/training", "mlperf" },
           { "linear_qkv", "linear_proj" },
           ADAPTER_DROPOUT_UNPRICED,
           true },
-        { "mlcommons/training",
-          "MLPerf",
-          { "linear_qkv", "linear_proj" },
-          ADAPTER_DROPOUT_UNPRICED,
-          true },
-        { "mlperf", "MLPerf", { "linear_qkv", "linear_proj" }, ADAPTER_DROPOUT_UNPRICED, true },
     };
     for (size_t i = 0; i < sizeof trainers / sizeof trainers[0]; i++)
-        if (measured_text_says(run->stack, trainers[i].says) ||
-            measured_text_says(run->source, trainers[i].says) ||
-            measured_says_framework(run->notes, trainers[i].says))
-            return &trainers[i];
+        if (names_trainer(run, &trainers[i])) return &trainers[i];
     return NULL;
 }
 

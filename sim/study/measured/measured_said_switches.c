@@ -239,11 +239,9 @@ enum measured_switch measured_says_qk_norm(const char *text) {
     while (clause_next(&text, &clause))
         for (int i = 0; i < clause.count && !is_of_another_part(&clause); i++)
             for (size_t p = 0; p < sizeof phrases / sizeof phrases[0]; p++) {
-                if (!clause_starts(&clause, i, phrases[p])) continue;
-                int last = i;
-                while (phrases[p][last - i + 1] != NULL)
-                    last++;
-                if (clause_is_one_of(clause_token(&clause, last + 1), constants)) continue;
+                const int last = clause_phrase_end(&clause, i, phrases[p]);
+                if (last < 0 || clause_is_one_of(clause_token(&clause, last + 1), constants))
+                    continue;
                 hear(&heard, phrase_polarity(&clause, i, last, text));
             }
     return heard_or_not(heard);

@@ -457,11 +457,8 @@ static enum polarity says_parallel_residual(const char *notes) {
     while (found == POLARITY_UNCLEAR && clause_next(&notes, &clause))
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
             for (int i = 0; i < clause.count && found == POLARITY_UNCLEAR; i++) {
-                if (!clause_starts(&clause, i, words[w])) continue;
-                int last = i;
-                while (words[w][last - i] != NULL)
-                    last++;
-                found = clause_polarity(&clause, i, last - 1, notes);
+                const int last = clause_phrase_end(&clause, i, words[w]);
+                if (last >= 0) found = clause_polarity(&clause, i, last, notes);
             }
     return found;
 }

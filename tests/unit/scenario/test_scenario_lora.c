@@ -177,10 +177,33 @@ static void test_fp32_base(void **state) {
     }
 }
 
+/* What FSDP gathers is in 16 bits, whatever the shards are in. */
+static void test_sharded_adapters_cast_nothing(void **state) {
+    (void)state;
+    static const struct {
+        const char *stage;
+        bool casts;
+    } cases[] = {
+        { "layout.zero_stage=0", true },
+        { "layout.zero_stage=1", true },
+        { "layout.zero_stage=2", false },
+        { "layout.zero_stage=3", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const overrides[] = { "layout.backend=fsdp", "layout.stack=hf-bf16-2026",
+                                          "layout.pp=1", cases[i].stage, NULL };
+        struct scenario *s = load_valid(
+            MODEL, "\"model\": { \"name\": \"llama3-8b\", \"lora\": { \"rank\": 16 } }", overrides);
+        assert_int_equal(scenario_split(s).block.casts_adapter_inputs, cases[i].casts);
+        scenario_destroy(s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_values),
                                         cmocka_unit_test(test_fp32_base),
                                         cmocka_unit_test(test_streams),
-                                        cmocka_unit_test(test_mistakes) };
+                                        cmocka_unit_test(test_mistakes),
+                                        cmocka_unit_test(test_sharded_adapters_cast_nothing) };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -777,59 +777,6 @@ static void test_rules_in_overrides(void **state) {
     }
 }
 
-/* What a stack's hooks of ZeRO-3 take is taken too where FSDP's usual ZeRO-3 is not said. */
-static void test_hooks_of_the_usual_zero_stage(void **state) {
-    (void)state;
-    static const struct {
-        const char *stack;
-        const char *overrides[6];
-        double want_s;
-    } cases[] = {
-        { "torchtitan-eager", { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=3" }, 3 },
-        { "torchtitan-eager", { "layout.backend=fsdp", "layout.pp=1" }, 3 },
-        { "torchtitan-eager", { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=2" }, 1 },
-        /* nobody to share with */
-        { "torchtitan-eager",
-          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "cluster.gpu_count=1" },
-          1 },
-        { "torchtitan-eager",
-          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=2", "cluster.gpu_count=2" },
-          1 },
-        { "torchtitan-eager",
-          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "layout.cp=2",
-            "cluster.gpu_count=2" },
-          3 },
-        /* another framework's stack, whose hooks this backend never took */
-        { "hf-deepspeed",
-          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "cluster.gpu_count=1" },
-          1 },
-        { "hf-deepspeed",
-          { "layout.backend=deepspeed", "layout.pp=1", "layout.tp=1", "layout.zero_stage=3",
-            "cluster.gpu_count=1" },
-          3 },
-    };
-    struct arena *arena = arena_create();
-    struct error err = { 0 };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct stack *shipped = stack_load(arena, SCENARIOS, cases[i].stack, &err);
-        if (shipped == NULL) fail_msg("%s", err.text);
-        struct stack stack = *shipped;
-        stack.step.host_forward_s = 0.001;
-        stack.host_sharded_s = 0.002;
-        stack.host_divided_forward_s = 0;
-        write_lines(MODEL, NULL);
-        const struct scenario_options options = { .directory = SCENARIOS,
-                                                  .overrides = cases[i].overrides,
-                                                  .stack = &stack };
-        struct scenario *s = scenario_load(&options, "s.json", &err);
-        if (s == NULL) fail_msg("case %zu: %s", i, err.text);
-        if (fabs(s->backend->step.host_forward_s - cases[i].want_s * 1e-3) > 1e-9)
-            fail_msg("case %zu: %g s", i, s->backend->step.host_forward_s);
-        scenario_destroy(s);
-    }
-    arena_destroy(arena);
-}
-
 /* Of a stage in the file and a pipeline in --set, the pipeline is what the user would change. */
 static void test_a_pipeline_beside_the_files_zero_stage(void **state) {
     (void)state;
@@ -845,7 +792,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_in_the_file),
         cmocka_unit_test(test_rules_in_overrides),
-        cmocka_unit_test(test_hooks_of_the_usual_zero_stage),
         cmocka_unit_test(test_a_pipeline_beside_the_files_zero_stage),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -313,6 +313,59 @@ static void test_stack_of_a_precision(void **state) {
     arena_destroy(arena);
 }
 
+/* What a stack's hooks of ZeRO-3 take is taken too where FSDP's usual ZeRO-3 is not said. */
+static void test_hooks_of_the_usual_zero_stage(void **state) {
+    (void)state;
+    static const struct {
+        const char *stack;
+        const char *overrides[6];
+        double want_s;
+    } cases[] = {
+        { "torchtitan-eager", { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=3" }, 3 },
+        { "torchtitan-eager", { "layout.backend=fsdp", "layout.pp=1" }, 3 },
+        { "torchtitan-eager", { "layout.backend=fsdp", "layout.pp=1", "layout.zero_stage=2" }, 1 },
+        /* nobody to share with */
+        { "torchtitan-eager",
+          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "cluster.gpu_count=1" },
+          1 },
+        { "torchtitan-eager",
+          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=2", "cluster.gpu_count=2" },
+          1 },
+        { "torchtitan-eager",
+          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "layout.cp=2",
+            "cluster.gpu_count=2" },
+          3 },
+        /* another framework's stack, whose hooks this backend never took */
+        { "hf-deepspeed",
+          { "layout.backend=fsdp", "layout.pp=1", "layout.tp=1", "cluster.gpu_count=1" },
+          1 },
+        { "hf-deepspeed",
+          { "layout.backend=deepspeed", "layout.pp=1", "layout.tp=1", "layout.zero_stage=3",
+            "cluster.gpu_count=1" },
+          3 },
+    };
+    struct arena *arena = arena_create();
+    struct error err = { 0 };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct stack *shipped = stack_load(arena, SCENARIOS, cases[i].stack, &err);
+        if (shipped == NULL) fail_msg("%s", err.text);
+        struct stack stack = *shipped;
+        stack.step.host_forward_s = 0.001;
+        stack.host_sharded_s = 0.002;
+        stack.host_divided_forward_s = 0;
+        write_lines(MODEL, NULL);
+        const struct scenario_options options = { .directory = SCENARIOS,
+                                                  .overrides = cases[i].overrides,
+                                                  .stack = &stack };
+        struct scenario *s = scenario_load(&options, "s.json", &err);
+        if (s == NULL) fail_msg("case %zu: %s", i, err.text);
+        if (fabs(s->backend->step.host_forward_s - cases[i].want_s * 1e-3) > 1e-9)
+            fail_msg("case %zu: %g s", i, s->backend->step.host_forward_s);
+        scenario_destroy(s);
+    }
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_usual_stack),
@@ -325,6 +378,7 @@ int main(void) {
         cmocka_unit_test(test_host_of_a_gpu),
         cmocka_unit_test(test_padding_taken_out),
         cmocka_unit_test(test_stack_of_a_precision),
+        cmocka_unit_test(test_hooks_of_the_usual_zero_stage),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -781,32 +781,6 @@ static void test_key_tells_modules_apart(void **state) {
     fixture_close(&f);
 }
 
-/* What FSDP gathers is in 16 bits, whatever the shards are in. */
-static void test_sharded_adapters_cast_nothing(void **state) {
-    (void)state;
-    static const struct {
-        const char *stage;
-        bool casts;
-    } cases[] = {
-        { "layout.zero_stage=0", true },
-        { "layout.zero_stage=1", true },
-        { "layout.zero_stage=2", false },
-        { "layout.zero_stage=3", false },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *const setup[] = { "model={\"name\":\"llama3-8b\",\"lora\":{\"rank\":16}}",
-                                      "layout.backend=fsdp",
-                                      "layout.stack=hf-bf16-2026",
-                                      "layout.pp=1",
-                                      cases[i].stage,
-                                      NULL };
-        struct step_fixture f;
-        fixture_open(&f, setup);
-        assert_int_equal(scenario_split(f.scenario).block.casts_adapter_inputs, cases[i].casts);
-        fixture_close(&f);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer_time_is_that_of_its_operators),
@@ -827,7 +801,6 @@ int main(void) {
         cmocka_unit_test(test_divided_sends),
         cmocka_unit_test(test_a_mean_of_almost_no_images),
         cmocka_unit_test(test_key_tells_modules_apart),
-        cmocka_unit_test(test_sharded_adapters_cast_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
