@@ -431,6 +431,19 @@ static void rule_collective(const struct cost_model *model, const struct operato
     p->efficiency = lesser_of(ideal_s / p->seconds, 1);
 }
 
+/* Sends that the framework's own processes slow down between nodes. */
+static void slow_sends(const struct stack *stack, const struct operator_work *work,
+                       const struct communicator *group, struct price *p) {
+    if (stack == NULL || !(stack->node_send_bytes_per_s > 0) || work->kind != OPERATOR_SEND ||
+        group->node_count < 2 || !(p->seconds > 0))
+        return;
+    const double slow_s = work->network_bytes / stack->node_send_bytes_per_s;
+    if (slow_s <= p->seconds) return;
+    p->efficiency *= p->seconds / slow_s;
+    p->seconds = p->network_s = slow_s;
+    p->bound = PRICE_NETWORK;
+}
+
 static void wait_for_ranks(const struct operator_work *work, struct price *p) {
     if (work->communicator != COMMUNICATOR_TENSOR || work->ranks_are_there || !(p->seconds > 0))
         return;
@@ -508,6 +521,7 @@ struct price cost_model_price_at(const struct cost_model *model, const struct op
     add_launches(model->stack.stack, work, &p);
     const double moved_s = use_attention_modes(model, work, &p);
     if (model->stack.stack != NULL) adjust(model, work, &p);
+    slow_sends(model->stack.stack, work, group, &p);
     wait_for_ranks(work, &p);
     if (moved_s > 0) {
         p.efficiency *= p.seconds / (p.seconds + moved_s);

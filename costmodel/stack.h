@@ -291,6 +291,8 @@ struct stack {
     double tensor_overlap_fraction; /* of gathers and scatters in runs with layout.tp_overlap,
                                        beside what its factors hold (holds_tensor_overlap) */
     double context_hidden_fraction; /* of CP traffic that it exposes */
+    /* what a rank's sends to a stage on another node reach at most; 0: what the link gives */
+    double node_send_bytes_per_s;
     /* memory; NaN: the backend's, optimizer's, or GPU's own figure */
     double gradient_bytes, gradient_reduce_bytes, accumulate_bytes_moved, state_bytes;
     /* held and reduced where the matmuls run in these precisions; NaN: as above */

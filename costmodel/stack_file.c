@@ -198,6 +198,9 @@ static const struct field stack_rows[] = {
       NULL },
     { "context_hidden_fraction", FIELD_DOUBLE, AT(context_hidden_fraction), 0, 1, "0", "",
       "of the CP traffic that the layer rule exposes", NULL },
+    { "node_send_GB_per_s", FIELD_DOUBLE, AT(node_send_bytes_per_s), 0, 1e4, "0", "GB/s",
+      "what a rank's sends to a stage on another node reach at most; 0: what the link gives",
+      NULL },
     { "gather_time", FIELD_DOUBLE, AT(step.gather_time), 0.1, 100, "1", "",
       "of the ZeRO-1 parameter gather over one ring all-gather", NULL },
     { "owner_broadcasts", FIELD_BOOL, AT(step.owner_broadcasts), 0, 0, "false", "",
@@ -681,6 +684,7 @@ static void in_seconds_and_bytes(struct stack_fields *f) {
         if (field->type != FIELD_DOUBLE) continue;
         double *figure = (double *)((char *)f + field->offset);
         if (strcmp(field->unit, "us") == 0) *figure /= 1e6;
+        if (strcmp(field->unit, "GB/s") == 0) *figure *= BYTES_PER_GB;
         if (strcmp(field->unit, "GiB") == 0) *figure *= BYTES_PER_GiB;
         if (strcmp(field->unit, "MiB") == 0) *figure *= BYTES_PER_MiB;
     }

@@ -368,8 +368,46 @@ static void test_attention_of_other_precisions(void **state) {
     }
 }
 
+/* Its own processes send between nodes no faster than they can; in a node, or with a slower link,
+ * nothing changes, nor do collectives. */
+static void test_sends_that_a_stack_slows(void **state) {
+    (void)state;
+    struct arena *arena = arena_create();
+    const struct cluster_network network = { .gpus_per_node = 8, .nic_bytes_per_s_per_gpu = 25e9 };
+    const struct communicator inside = { 2, 1, 2, 1 }, between = { 2, 2, 1, 1 };
+    const struct operator_work send = operator_collective("s", OPERATOR_SEND, PASS_FORWARD,
+                                                          COMMUNICATOR_PIPELINE, 1e8),
+                               reduce = operator_collective("r", OPERATOR_ALL_REDUCE, PASS_FORWARD,
+                                                            COMMUNICATOR_DATA, 1e8);
+    struct price sends[3]; /* at the link's rate; at 0.1 and 1e4 GB/s */
+    static const char *const rates[] = { "0", "0.1", "1e4" };
+    for (int i = 0; i < 3; i++) {
+        struct error err = { 0 };
+        const char *text = arena_format(
+            arena,
+            "{\"name\":\"t\",\"description\":\"d\",\"year\":2024,\"backend\":\"megatron-lm\","
+            "\"node_send_GB_per_s\":%s,\"sources\":{\"node_send_GB_per_s\":\"x\"}}",
+            rates[i]);
+        const struct stack *stack = fixture_stack(arena, text, &err);
+        if (stack == NULL) fail_msg("%s", err.text);
+        struct cost_model *model =
+            cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
+        const double inside_s = cost_model_price(model, &send, &inside).seconds,
+                     reduce_s = cost_model_price(model, &reduce, &between).seconds;
+        cost_model_use_stack(model, stack, PRECISION_BF16, true);
+        sends[i] = cost_model_price(model, &send, &between);
+        assert_true(cost_model_price(model, &send, &inside).seconds == inside_s);
+        assert_true(cost_model_price(model, &reduce, &between).seconds == reduce_s);
+    }
+    assert_true(sends[0].seconds < 0.1 && sends[2].seconds == sends[0].seconds);
+    assert_true(fabs(sends[1].seconds - 1) < 1e-12 && sends[1].network_s == sends[1].seconds);
+    assert_true(fabs(sends[1].efficiency - sends[0].efficiency * sends[0].seconds) < 1e-12);
+    arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sends_that_a_stack_slows),
         cmocka_unit_test(test_doubt),
         cmocka_unit_test(test_prices),
         cmocka_unit_test(test_uncalibrated),
