@@ -233,6 +233,8 @@ static const struct field stack_rows[] = {
       "measured row says that they are packed, or that it fine-tunes; 0: packed samples attend to "
       "all before them",
       NULL },
+    { "packed_long_sample_tokens", FIELD_COUNT, AT(packed_long_sample_tokens), 0, 1000000, "0",
+      "tokens", "the same where sequences have 16,384 tokens and more; 0: as others", NULL },
     { "offloads_to_fit", FIELD_BOOL, AT(offloads_to_fit), 0, 0, "false", "",
       "its recipes with FSDP offload the activations of as many blocks as do not fit: a measured "
       "row that does not say how many has the fewest by which it fits",
@@ -628,6 +630,7 @@ static bool is_cause(const char *name) {
         "told_by",
         "packs_samples",
         "packed_sample_tokens",
+        "packed_long_sample_tokens",
         "offloads_to_fit",
         "year",
         "backend",

@@ -277,13 +277,19 @@ static bool samples_packed(const struct measured_row *row) {
            (row->out->stack->packs_samples || (fine_tunes(r) && !documents_fill(r)));
 }
 
+static int64_t usual_sample_tokens(const struct stack *stack, int64_t sequence_tokens) {
+    const int64_t of_long = stack->packed_long_sample_tokens;
+    return sequence_tokens >= LONG_SEQUENCE_TOKENS && of_long > 0 ? of_long
+                                                                  : stack->packed_sample_tokens;
+}
+
 /* A sequence of packed samples that attend within themselves costs what a micro-batch of as many
  * samples does. */
 static enum validation_skip split_packed(struct measured_row *row) {
     const struct measured_run *r = &row->run;
     const struct stack *stack = row->out->stack;
     const bool packs = !measured_is_diffusion(r) && samples_packed(row);
-    const int64_t usual = packs ? stack->packed_sample_tokens : 0;
+    const int64_t usual = packs ? usual_sample_tokens(stack, row->language_tokens) : 0;
     const int64_t length = r->sample_len > 0 ? r->sample_len : usual;
     if (r->sample_len > 0 && row->vision != NULL)
         measured_row_note(row, "sample_len: not read beside images, a sample is seq_len long");
