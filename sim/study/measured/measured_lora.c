@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "sim/base/arena.h"
+#include "sim/study/measured/measured_clause.h"
 #include "sim/study/measured/measured_row.h"
 #include "sim/study/measured/measured_said.h"
 #include "sim/study/measured/measured_words.h"
@@ -57,12 +58,9 @@ const char *measured_quantised_lora(const struct measured_run *run) {
     return NULL;
 }
 
-/* "LoRA rank 16", "LoRA of rank-16", "LoRA-r16", "LoRA (r = 16)": within the clause that names it;
- * 0: none there. */
-static int64_t rank_in(const char *text) {
-    const char *at = strcasestr(text, "LoRA");
-    if (at == NULL) return 0;
-    at += strlen("LoRA");
+/* "LoRA rank 16", "LoRA of rank-16", "LoRA-r16", "LoRA (r = 16)": up to the end of the clause whose
+ * text begins behind "LoRA"; 0: none there. */
+static int64_t rank_behind(const char *at) {
     for (const char *end = at + strcspn(at, ";."); at < end; at++) {
         if (isalnum((unsigned char)at[-1]) && at[-1] != 'A' && at[-1] != 'a') continue;
         const size_t length =
@@ -75,6 +73,28 @@ static int64_t rank_in(const char *text) {
     return 0;
 }
 
+static int64_t rank_in(const char *text) {
+    int64_t rank = 0;
+    while (rank == 0 && (text = strcasestr(text, "LoRA")) != NULL)
+        rank = rank_behind(text += strlen("LoRA"));
+    return rank;
+}
+
+/* Of a clause that begins with it, "rank 64 beside q and v": no rank of a process. */
+static int64_t rank_apart(const char *text) {
+    enum { LEAST_RANK = 4, MOST_RANK = 1024 };
+    static const char *const others[] = { "gpu", "memory", "process", "node", "log", NULL };
+    struct clause clause;
+    while (clause_next(&text, &clause)) {
+        if (strcmp(clause_token(&clause, 0), "rank") != 0 || clause_mentions(&clause, others) ||
+            !clause_is_number(clause_token(&clause, 1)))
+            continue;
+        const int64_t rank = strtoll(clause_token(&clause, 1), NULL, 10);
+        if (rank >= LEAST_RANK && rank <= MOST_RANK) return rank;
+    }
+    return 0;
+}
+
 /* Whether a trainer drops out what its adapters read where nobody says. Of MLPerf's, 0.1 by its
  * rules, it is not read how NVIDIA's code runs it: kernels of its own for it would cost 3 % on H100,
  * and what they keep does not fit the B200 that ran it. */
@@ -83,11 +103,14 @@ enum adapter_dropout { ADAPTER_DROPOUT_NONE, ADAPTER_DROPOUT_USUAL, ADAPTER_DROP
 /* What trainers adapt unless told otherwise: lora_target all (LLaMA-Factory
  * hparams/finetuning_args.py), target_modules all-linear (ms-swift), lora_target_linear in Axolotl's
  * examples, the seven of Unsloth's get_peft_model and Surogate's, match_all_linear of AutoModel's
- * recipes, c_attn, c_proj, w1 and w2 of Qwen's finetune.py; MLPerf's benchmark attention alone
- * (mlcommons/training llama2_70b_lora, Megatron's linear_qkv and linear_proj). Dropout of 0.05 by
+ * recipes, c_attn (q, k and v as one matrix), c_proj, w1 and w2 of Qwen's finetune.py; MLPerf's benchmark attention alone
+ * (mlcommons/training llama2_70b_lora, Megatron's linear_qkv and linear_proj). Of rank 64 by Qwen's
+ * finetune.py, 16 by Unsloth's get_peft_model and MLPerf's rules, 8 by LLaMA-Factory and ms-swift
+ * (lora_rank of the files above). Dropout of 0.05 by
  * ms-swift and Qwen; adapters that are no PEFT's, which casts their input. NULL: none of them. */
 struct trainer {
-    const char *name, *says[5], *targets[2]; /* says: ends in NULL */
+    const char *name, *says[5], *targets[6]; /* both lists end in NULL */
+    int64_t rank;                            /* 0: not known */
     enum adapter_dropout dropout;
     bool own_adapters;
 };
@@ -102,24 +125,32 @@ static bool names_trainer(const struct measured_run *run, const struct trainer *
 
 static const struct trainer *trainer_of(const struct measured_run *run) {
     static const struct trainer trainers[] = {
-        { "Axolotl", { "axolotl" }, { "all-linear" }, ADAPTER_DROPOUT_NONE, false },
+        { "Axolotl", { "axolotl" }, { "all-linear" }, 0, ADAPTER_DROPOUT_NONE, false },
         { "LLaMA-Factory",
           { "llama-factory", "llamafactory", "llama factory" },
           { "all-linear" },
+          8,
           ADAPTER_DROPOUT_NONE,
           false },
-        { "ms-swift", { "ms-swift" }, { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
-        { "Unsloth", { "unsloth" }, { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
-        { "Surogate", { "surogate" }, { "all-linear" }, ADAPTER_DROPOUT_NONE, true },
+        { "ms-swift", { "ms-swift" }, { "all-linear" }, 8, ADAPTER_DROPOUT_USUAL, false },
+        { "Unsloth", { "unsloth" }, { "all-linear" }, 16, ADAPTER_DROPOUT_NONE, true },
+        { "Surogate", { "surogate" }, { "all-linear" }, 0, ADAPTER_DROPOUT_NONE, true },
         { "AutoModel", /* alone it is a class of Transformers */
           { "nemo automodel", "nemo-automodel", "nemo/automodel", "automodel-20" },
           { "all-linear" },
+          0,
           ADAPTER_DROPOUT_NONE,
           true },
-        { "Qwen's finetune.py", { "qwenlm/qwen" }, { "all-linear" }, ADAPTER_DROPOUT_USUAL, false },
+        { "Qwen's finetune.py",
+          { "qwenlm/qwen" },
+          { "linear_qkv", "o_proj", "gate_proj", "up_proj", "down_proj" },
+          64,
+          ADAPTER_DROPOUT_USUAL,
+          false },
         { "MLPerf",
           { "training_results", "mlcommons/training", "mlperf" },
           { "linear_qkv", "linear_proj" },
+          16,
           ADAPTER_DROPOUT_UNPRICED,
           true },
     };
@@ -189,12 +220,13 @@ static void add_targets(cJSON *lora, struct measured_row *row, const struct trai
         return;
     }
     if (trainer != NULL) {
-        const bool attention = trainer->targets[1] != NULL;
-        cJSON_AddItemToArray(targets, cJSON_CreateString(trainer->targets[0]));
-        if (attention) cJSON_AddItemToArray(targets, cJSON_CreateString(trainer->targets[1]));
-        measured_row_note(row, "lora_targets: %s%s%s, as %s has it", trainer->targets[0],
-                          attention ? " and " : "", attention ? trainer->targets[1] : "",
-                          trainer->name);
+        const char *names = "";
+        for (const char *const *target = trainer->targets; *target != NULL; target++) {
+            cJSON_AddItemToArray(targets, cJSON_CreateString(*target));
+            names = arena_format(row->context->arena, "%s%s%s", names, *names != '\0' ? ", " : "",
+                                 *target);
+        }
+        measured_row_note(row, "lora_targets: %s, as %s has it", names, trainer->name);
         return;
     }
     const bool megatron = strcmp(row->backend, "megatron-lm") == 0;
@@ -222,18 +254,26 @@ static void add_dropout(cJSON *lora, struct measured_row *row, const struct trai
                           : arena_format(row->context->arena, "%s has it", trainer->name));
 }
 
+static int64_t rank_of(struct measured_row *row, const struct trainer *trainer) {
+    const struct measured_run *r = &row->run;
+    if (r->lora_rank > 0) return r->lora_rank;
+    const int64_t said[] = { rank_in(r->model), rank_in(r->stack), rank_in(r->notes),
+                             rank_apart(r->notes) };
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
+        if (said[i] > 0) return said[i];
+    const bool known = trainer != NULL && trainer->rank > 0;
+    const int64_t rank = known ? trainer->rank : DEFAULT_RANK;
+    measured_row_note(row, "lora_rank: %ld, as %s", (long)rank,
+                      known ? arena_format(row->context->arena, "%s has it", trainer->name)
+                            : "NeMo's recipes and PEFT have it");
+    return rank;
+}
+
 void measured_add_lora(cJSON *model, struct measured_row *row) {
     const struct measured_run *r = &row->run;
     cJSON *lora = cJSON_AddObjectToObject(model, "lora");
-    int64_t rank = r->lora_rank > 0 ? r->lora_rank : rank_in(r->model);
-    if (rank < 1) rank = rank_in(r->stack);
-    if (rank < 1) rank = rank_in(r->notes);
-    if (rank < 1) {
-        rank = DEFAULT_RANK;
-        measured_row_note(row, "lora_rank: %ld, as NeMo's recipes and PEFT have it", (long)rank);
-    }
-    cJSON_AddNumberToObject(lora, "rank", (double)rank);
     const struct trainer *trainer = trainer_of(r);
+    cJSON_AddNumberToObject(lora, "rank", (double)rank_of(row, trainer));
     add_targets(lora, row, trainer);
     const bool pefts = measured_says_framework(r->notes, "peft");
     const bool own = trainer != NULL && trainer->own_adapters && !pefts;
