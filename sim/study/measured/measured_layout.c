@@ -271,10 +271,10 @@ static bool documents_fill(const struct measured_run *r) {
  * among ranks has samples as long. */
 static bool samples_packed(const struct measured_row *row) {
     const struct measured_run *r = &row->run;
+    if (documents_fill(r)) return false;
     if (strcasestr(r->notes, "pack") != NULL)
         return measured_text_says(r->notes, "packed") || measured_text_says(r->notes, "packing");
-    return row->cp == 1 &&
-           (row->out->stack->packs_samples || (fine_tunes(r) && !documents_fill(r)));
+    return row->cp == 1 && (row->out->stack->packs_samples || fine_tunes(r));
 }
 
 static int64_t usual_sample_tokens(const struct stack *stack, int64_t sequence_tokens) {
