@@ -80,6 +80,12 @@ static const char *const stating[] = { "with", "by",    "using", "uses",  "on", 
                                        "non",  "never", "its",   "their", "without", NULL };
 enum { ITEM_TOKENS = 4 };
 
+/* "sharding of the optimizer" */
+static bool names_topic_of(const struct clause *clause) {
+    return clause->count > 2 && clause->count <= ITEM_TOKENS &&
+           clause_is_one_of(clause->tokens[0], topics) && strcmp(clause->tokens[1], "of") == 0;
+}
+
 /* The same of an item among others that "and" or "or" joins, which tells nothing even where it names
  * a kind: "flash attention", "torch.compile", "full activation checkpointing"; not "FSDP with
  * checkpointing" nor "no recomputation". */
@@ -87,6 +93,7 @@ static bool names_item(const struct clause *clause) {
     static const char *const others[] = { "compile",  "offload",   "offloading",
                                           "residual", "residuals", NULL };
     const char *last = clause_token(clause, clause->count - 1);
+    if (names_topic_of(clause)) return true;
     return clause->count > 0 && clause->count <= ITEM_TOKENS && !clause_mentions(clause, stating) &&
            (clause_is_one_of(last, topics) || clause_is_one_of(last, others));
 }
