@@ -408,6 +408,7 @@ static void test_recompute(void **state) {
         { "recomputation not used", "none" },
         { "nothing recomputed", "none" },
         { "recomputation not stated", "" },
+        { "6 N a token (no recompute counted)", "" },
         { "recomputation not seen in the configuration", "" },
         { "recomputation unknown", "" },
         { "batch, shape and checkpointing from its script", "" },
