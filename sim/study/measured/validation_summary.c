@@ -232,8 +232,17 @@ static bool is_doubtful(double measured, double predicted) {
            predicted * VALIDATION_DOUBTFUL_TIMES < measured; /* never of NaN */
 }
 
-bool validation_time_doubtful(const struct validation_row *row) {
+static bool is_far_off(const struct validation_row *row) {
     return row->skip == SKIP_NOTHING && is_doubtful(row->measured->iter_time_s, row->predicted_s);
+}
+
+static bool is_beyond_peak(const struct validation_row *row) {
+    return row->skip == SKIP_NOTHING &&
+           (1 - row->lost_fraction) * row->predicted_s > row->measured->iter_time_s;
+}
+
+bool validation_time_doubtful(const struct validation_row *row) {
+    return is_far_off(row) || is_beyond_peak(row);
 }
 
 bool validation_memory_doubtful(const struct validation_row *row) {
@@ -244,7 +253,7 @@ bool validation_memory_doubtful(const struct validation_row *row) {
 /* NULL: about no row. */
 static const char *doubts_about(const struct validation *v,
                                 bool (*doubtful)(const struct validation_row *row),
-                                const char *what, const char *column) {
+                                const char *what, const char *fault, const char *column) {
     int64_t count = 0, first = 0;
     for (int64_t i = v->runs.count - 1; i >= 0; i--) {
         if (!doubtful(&v->rows[i])) continue;
@@ -252,25 +261,30 @@ static const char *doubts_about(const struct validation *v,
         first = i;
     }
     if (count == 0) return NULL;
-    return arena_format(v->arena, "%s%ld row%s more than %d times off (first %s): %s", what,
-                        (long)count,
+    return arena_format(v->arena, "%s%ld row%s %s (first %s): %s", what, (long)count,
                         count == 1        ? " is"
                         : what[0] != '\0' ? "s is"
                                           : "s are",
-                        VALIDATION_DOUBTFUL_TIMES, v->rows[first].measured->row_id, column);
+                        fault, v->rows[first].measured->row_id, column);
 }
 
 const char **validation_doubts(const struct validation *v) {
-    const char **doubts = arena_array(v->arena, const char *, 3);
+    const char **doubts = arena_array(v->arena, const char *, 4);
     int64_t count = 0;
+    const char *far = arena_format(v->arena, "more than %d times off", VALIDATION_DOUBTFUL_TIMES);
     const char *times =
-        doubts_about(v, validation_time_doubtful, "",
+        doubts_about(v, is_far_off, "", far,
                      "iter_time_s is in seconds, of one optimizer step of the whole global_batch; "
                      "where it is, look for a slower network than priced (NCCL over TCP), a wait "
                      "for data, or kernels that no stack has");
-    const char *memories = doubts_about(v, validation_memory_doubtful, "the memory of ",
+    const char *memories = doubts_about(v, validation_memory_doubtful, "the memory of ", far,
                                         "peak_mem_GiB is in GiB, of the fullest GPU");
+    const char *beyond =
+        doubts_about(v, is_beyond_peak, "", "faster than the GPU's peak allows",
+                     "the hardware, the batch, the length of samples or what is recomputed may be "
+                     "another's");
     if (times != NULL) doubts[count++] = times;
+    if (beyond != NULL) doubts[count++] = beyond;
     if (memories != NULL) doubts[count++] = memories;
     doubts[count] = NULL;
     return doubts;

@@ -152,13 +152,23 @@ static void test_doubts(void **state) {
                                         { "A", 9, 2, .skip = SKIP_LAYOUT } };
     const struct validation v = summarised(arena, made, 3);
     v.runs.rows[1].row_id = "far";
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         v.runs.rows[i].peak_mem_GiB = v.rows[i].predicted_peak_GiB = 1;
+        v.rows[i].lost_fraction = 1;
+    }
     assert_false(validation_time_doubtful(&v.rows[0]));
     assert_true(validation_time_doubtful(&v.rows[1]));
     const char **doubts = validation_doubts(&v);
     assert_non_null(strstr(doubts[0], "1 row is more than 3 times off (first far)"));
     assert_null(doubts[1]);
+    /* 2.9 seconds of which a third would have been the peak's: 0.97, of which 0.36, 1.04 */
+    v.rows[0].lost_fraction = 1 - 0.33;
+    assert_false(validation_time_doubtful(&v.rows[0]));
+    v.rows[0].lost_fraction = 1 - 0.36;
+    assert_true(validation_time_doubtful(&v.rows[0]));
+    doubts = validation_doubts(&v);
+    assert_non_null(strstr(doubts[1], "1 row is faster than the GPU's peak allows"));
+    assert_null(doubts[2]);
     assert_true(validation_holds_back(&v));
     for (int i = 0; i < 3; i++)
         v.rows[i].calibrated_on = true;
