@@ -435,13 +435,14 @@ static void rule_collective(const struct cost_model *model, const struct operato
 static void slow_sends(const struct stack *stack, const struct operator_work *work,
                        const struct communicator *group, struct price *p) {
     if (stack == NULL || !(stack->node_send_bytes_per_s > 0) || work->kind != OPERATOR_SEND ||
-        group->node_count < 2 || !(p->seconds > 0))
+        work->communicator != COMMUNICATOR_PIPELINE || group->node_count < 2 || !(p->seconds > 0))
         return;
     const double slow_s = work->network_bytes / stack->node_send_bytes_per_s;
     if (slow_s <= p->seconds) return;
     p->efficiency *= p->seconds / slow_s;
     p->seconds = p->network_s = slow_s;
     p->bound = PRICE_NETWORK;
+    p->source = "node_send_GB_per_s of its stack";
 }
 
 static void wait_for_ranks(const struct operator_work *work, struct price *p) {

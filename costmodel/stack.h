@@ -229,9 +229,6 @@ struct stack_cause {
     const char *name, *value, *source; /* source "" for words and switches without one */
 };
 
-/* Sequences that users train on long documents. */
-enum { LONG_SEQUENCE_TOKENS = 16384 };
-
 struct stack {
     const char *name, *description;
     const char **words;    /* a stack name that holds one of them belongs here; NULL at the end */
@@ -278,7 +275,7 @@ struct stack {
     bool one_place;         /* stands for runs of the place that its factors were fitted on alone */
     bool simulated;         /* stands for a simulator's figures, not for measured runs */
     int64_t packed_sample_tokens; /* of its usual fine-tuning, apart in a sequence; 0: joined */
-    int64_t packed_long_sample_tokens; /* the same of LONG_SEQUENCE_TOKENS and more; 0: as above */
+    int64_t packed_long_sample_tokens; /* the same of long sequences; 0: as above */
     bool offloads_to_fit;      /* a measured FSDP row offloads what does not fit, unless it says */
     bool packs_samples;        /* a measured row is of packed samples unless it says sample_len */
     bool holds_tensor_overlap; /* in its factors: layout.tp_overlap hides no more than stated */

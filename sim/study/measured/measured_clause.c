@@ -111,7 +111,7 @@ bool clause_is_unclear(const struct clause *clause) {
         "cannot",   "needed",  "needs",    "required",    "necessary",   "crash",    "crashed",
         "broke",    "fails",   "failed",   "disk",        "saved",       "saving",   "diverge",
         "diverges", "unknown", "unstated", "unspecified", "undisclosed", "future",   "planned",
-        "whether",  "counted", NULL
+        "whether",  NULL
     };
     static const char *const purposes[] = { "fit", "fits", "save", NULL }; /* "to save memory" */
     for (int i = 0; i < clause->count; i++)

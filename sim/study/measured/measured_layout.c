@@ -267,8 +267,8 @@ static bool documents_fill(const struct measured_run *r) {
            measured_text_says(r->notes, "MLPerf") || measured_text_says(r->notes, "GovReport");
 }
 
-/* What the notes say of packing, or what the stack does with such a run. Whoever shares a sequence
- * among ranks has samples as long. */
+/* What the notes say of packing, or what the stack does with such a run; MLPerf's documents are as
+ * long as its sequences, packed or not. Whoever shares a sequence among ranks has samples as long. */
 static bool samples_packed(const struct measured_row *row) {
     const struct measured_run *r = &row->run;
     if (documents_fill(r)) return false;
@@ -276,6 +276,9 @@ static bool samples_packed(const struct measured_row *row) {
         return measured_text_says(r->notes, "packed") || measured_text_says(r->notes, "packing");
     return row->cp == 1 && (row->out->stack->packs_samples || fine_tunes(r));
 }
+
+/* As the stack file's table says of packed_long_sample_tokens. */
+enum { LONG_SEQUENCE_TOKENS = 16384 };
 
 static int64_t usual_sample_tokens(const struct stack *stack, int64_t sequence_tokens) {
     const int64_t of_long = stack->packed_long_sample_tokens;

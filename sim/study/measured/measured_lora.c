@@ -73,21 +73,44 @@ static int64_t rank_behind(const char *at) {
     return 0;
 }
 
+/* "beside LoRA", "than LoRA", "another run has LoRA": what stands behind is of another run. */
+static bool is_of_other_run(const struct clause *clause) {
+    static const char *const others[] = { "beside", "besides", "no", "not", NULL };
+    for (int i = 0; i < clause->count; i++) {
+        if (strstr(clause->tokens[i], "lora") != NULL) break;
+        if (clause_is_one_of(clause->tokens[i], others)) return true;
+    }
+    return clause_is_unclear(clause);
+}
+
+/* Behind the first "LoRA", else behind those of clauses that tell of this run. */
 static int64_t rank_in(const char *text) {
-    int64_t rank = 0;
-    while (rank == 0 && (text = strcasestr(text, "LoRA")) != NULL)
-        rank = rank_behind(text += strlen("LoRA"));
+    const char *first = strcasestr(text, "LoRA");
+    if (first == NULL) return 0;
+    int64_t rank = rank_behind(first + strlen("LoRA"));
+    struct clause clause;
+    for (const char *start = text; rank == 0 && clause_next(&text, &clause); start = text) {
+        const char *at = strcasestr(start, "LoRA");
+        if (at != NULL && at < text && !is_of_other_run(&clause))
+            rank = rank_behind(at + strlen("LoRA"));
+    }
     return rank;
 }
 
 /* Of a clause that begins with it, "rank 64 beside q and v": no rank of a process. */
 static int64_t rank_apart(const char *text) {
     enum { LEAST_RANK = 4, MOST_RANK = 1024 };
-    static const char *const others[] = { "gpu", "memory", "process", "node", "log", NULL };
+    static const char *const behind[] = { "beside", "on", "adapter", "adapters", "alpha", "and",
+                                          "as",     "in", "with",    "by",       "lora",  NULL };
+    static const char *const others[] = { "gpu",  "gpus",  "memory", "process", "processes",
+                                          "node", "nodes", "not",    "no",      NULL };
     struct clause clause;
     while (clause_next(&text, &clause)) {
-        if (strcmp(clause_token(&clause, 0), "rank") != 0 || clause_mentions(&clause, others) ||
-            !clause_is_number(clause_token(&clause, 1)))
+        const char *next = clause_token(&clause, 2);
+        if (strcmp(clause_token(&clause, 0), "rank") != 0 ||
+            !clause_is_number(clause_token(&clause, 1)) ||
+            (next[0] != '\0' && !clause_is_one_of(next, behind)) ||
+            clause_mentions(&clause, others) || clause_is_unclear(&clause))
             continue;
         const int64_t rank = strtoll(clause_token(&clause, 1), NULL, 10);
         if (rank >= LEAST_RANK && rank <= MOST_RANK) return rank;
@@ -103,11 +126,11 @@ enum adapter_dropout { ADAPTER_DROPOUT_NONE, ADAPTER_DROPOUT_USUAL, ADAPTER_DROP
 /* What trainers adapt unless told otherwise: lora_target all (LLaMA-Factory
  * hparams/finetuning_args.py), target_modules all-linear (ms-swift), lora_target_linear in Axolotl's
  * examples, the seven of Unsloth's get_peft_model and Surogate's, match_all_linear of AutoModel's
- * recipes, c_attn (q, k and v as one matrix), c_proj, w1 and w2 of Qwen's finetune.py; MLPerf's benchmark attention alone
- * (mlcommons/training llama2_70b_lora, Megatron's linear_qkv and linear_proj). Of rank 64 by Qwen's
- * finetune.py, 16 by Unsloth's get_peft_model and MLPerf's rules, 8 by LLaMA-Factory and ms-swift
- * (lora_rank of the files above). Dropout of 0.05 by
- * ms-swift and Qwen; adapters that are no PEFT's, which casts their input. NULL: none of them. */
+ * recipes, c_attn (q, k and v as one matrix), c_proj, w1 and w2 of Qwen's finetune.py; MLPerf's
+ * benchmark attention alone (mlcommons/training llama2_70b_lora, Megatron's linear_qkv and
+ * linear_proj). Of rank 64 by Qwen's finetune.py, 16 by Unsloth's get_peft_model and MLPerf's rules,
+ * 8 by LLaMA-Factory and ms-swift (lora_rank of the files above). Dropout of 0.05 by ms-swift and
+ * Qwen; adapters that are no PEFT's, which casts their input. NULL: none of them. */
 struct trainer {
     const char *name, *says[5], *targets[6]; /* both lists end in NULL */
     int64_t rank;                            /* 0: not known */
@@ -257,15 +280,17 @@ static void add_dropout(cJSON *lora, struct measured_row *row, const struct trai
 static int64_t rank_of(struct measured_row *row, const struct trainer *trainer) {
     const struct measured_run *r = &row->run;
     if (r->lora_rank > 0) return r->lora_rank;
-    const int64_t said[] = { rank_in(r->model), rank_in(r->stack), rank_in(r->notes),
-                             rank_apart(r->notes) };
-    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
-        if (said[i] > 0) return said[i];
+    const int64_t named = rank_in(r->model) > 0 ? rank_in(r->model) : rank_in(r->stack);
+    if (named > 0) return named;
     const bool known = trainer != NULL && trainer->rank > 0;
-    const int64_t rank = known ? trainer->rank : DEFAULT_RANK;
-    measured_row_note(row, "lora_rank: %ld, as %s", (long)rank,
-                      known ? arena_format(row->context->arena, "%s has it", trainer->name)
-                            : "NeMo's recipes and PEFT have it");
+    int64_t rank = rank_in(r->notes) > 0 ? rank_in(r->notes) : rank_apart(r->notes);
+    const char *by = "its notes say";
+    if (rank == 0) {
+        rank = known ? trainer->rank : DEFAULT_RANK;
+        by = known ? arena_format(row->context->arena, "%s has it", trainer->name)
+                   : "NeMo's recipes and PEFT have it";
+    }
+    measured_row_note(row, "lora_rank: %ld, as %s", (long)rank, by);
     return rank;
 }
 

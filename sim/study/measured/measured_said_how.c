@@ -170,9 +170,12 @@ static const char *recompute_kind(const struct clause *clause, int i, const char
                                          "norms",     NULL };
     static const char *const whole[] = { "full",   "fully",  "whole", "uniform", "each", "every",
                                          "layers", "blocks", "on",    "yes",     "true", NULL };
+    static const char *const counted[] = { "counted", "count", "counts", NULL };
     const enum polarity polarity = clause_polarity(clause, i, i, rest);
     if (polarity == POLARITY_UNCLEAR) return NULL;
-    if (polarity == POLARITY_DENIED) return clause_mentions(clause, parts) ? NULL : "none";
+    /* "no recompute counted" is of FLOP */
+    const bool of_others = clause_mentions(clause, parts) || clause_mentions(clause, counted);
+    if (polarity == POLARITY_DENIED) return of_others ? NULL : "none";
     const bool flag = is(clause, i, "recompute") && is(clause, i + 1, "activations");
     if (flag || clause_mentions(clause, parts)) return "selective";
     const bool all = clause_mentions(clause, whole) || clause_mentions(clause, activations);

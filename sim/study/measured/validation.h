@@ -110,9 +110,9 @@ struct validation {
 /* The row's memory is a prediction, and its reading tells what the run needed. */
 bool validation_memory_counts(const struct validation_row *row);
 
-/* The row's step time, or its memory, is more than VALIDATION_DOUBTFUL_TIMES off, or its FLOP would
- * have needed more than the peak: no layout is known to be mispriced so far, so the row's unit or
- * batch may be wrong. A full card tells how much
+/* The row's step time, or its memory, is more than VALIDATION_DOUBTFUL_TIMES off, or in that time
+ * its FLOP are beyond the peak: no layout is known to be mispriced so far, so the row's unit or batch
+ * may be wrong. A full card tells how much
  * it has, not what the run needed. */
 enum { VALIDATION_DOUBTFUL_TIMES = 3 };
 bool validation_time_doubtful(const struct validation_row *row);

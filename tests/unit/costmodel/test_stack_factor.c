@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 #include "costmodel/cost_model.h"
 #include "costmodel/step_band.h"
@@ -368,8 +369,8 @@ static void test_attention_of_other_precisions(void **state) {
     }
 }
 
-/* Its own processes send between nodes no faster than they can; in a node, or with a slower link,
- * nothing changes, nor do collectives. */
+/* Its own processes send to stages on other nodes no faster than they can; in a node, or with a
+ * slower link, nothing changes, nor do collectives and rings. */
 static void test_sends_that_a_stack_slows(void **state) {
     (void)state;
     struct arena *arena = arena_create();
@@ -378,7 +379,9 @@ static void test_sends_that_a_stack_slows(void **state) {
     const struct operator_work send = operator_collective("s", OPERATOR_SEND, PASS_FORWARD,
                                                           COMMUNICATOR_PIPELINE, 1e8),
                                reduce = operator_collective("r", OPERATOR_ALL_REDUCE, PASS_FORWARD,
-                                                            COMMUNICATOR_DATA, 1e8);
+                                                            COMMUNICATOR_DATA, 1e8),
+                               ring = operator_collective("c", OPERATOR_SEND, PASS_FORWARD,
+                                                          COMMUNICATOR_CONTEXT_RING, 1e8);
     struct price sends[3]; /* at the link's rate; at 0.1 and 1e4 GB/s */
     static const char *const rates[] = { "0", "0.1", "1e4" };
     for (int i = 0; i < 3; i++) {
@@ -393,14 +396,17 @@ static void test_sends_that_a_stack_slows(void **state) {
         struct cost_model *model =
             cost_model_create(arena, SCENARIOS, "a100-80g-sxm", &network, &err);
         const double inside_s = cost_model_price(model, &send, &inside).seconds,
-                     reduce_s = cost_model_price(model, &reduce, &between).seconds;
+                     reduce_s = cost_model_price(model, &reduce, &between).seconds,
+                     ring_s = cost_model_price(model, &ring, &between).seconds;
         cost_model_use_stack(model, stack, PRECISION_BF16, true);
         sends[i] = cost_model_price(model, &send, &between);
         assert_true(cost_model_price(model, &send, &inside).seconds == inside_s);
         assert_true(cost_model_price(model, &reduce, &between).seconds == reduce_s);
+        assert_true(cost_model_price(model, &ring, &between).seconds == ring_s);
     }
     assert_true(sends[0].seconds < 0.1 && sends[2].seconds == sends[0].seconds);
     assert_true(fabs(sends[1].seconds - 1) < 1e-12 && sends[1].network_s == sends[1].seconds);
+    assert_non_null(strstr(sends[1].source, "node_send_GB_per_s"));
     assert_true(fabs(sends[1].efficiency - sends[0].efficiency * sends[0].seconds) < 1e-12);
     arena_destroy(arena);
 }

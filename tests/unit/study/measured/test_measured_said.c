@@ -409,6 +409,7 @@ static void test_recompute(void **state) {
         { "nothing recomputed", "none" },
         { "recomputation not stated", "" },
         { "6 N a token (no recompute counted)", "" },
+        { "full recomputation is counted in its TFLOP/s", "full" },
         { "recomputation not seen in the configuration", "" },
         { "recomputation unknown", "" },
         { "batch, shape and checkpointing from its script", "" },
