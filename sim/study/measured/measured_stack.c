@@ -247,9 +247,9 @@ static const char *meant_by(struct arena *arena, const struct stack_list *list, 
 
 /* ---- the choice ---- */
 
-/* "model:qwen3" of the model alone, "source:a/b" of the source, "release:trl 1.13-" of its releases from that on,
- * "dated:2025-08:" of the first date in its name or notes, "a & b" of both: what its file says the
- * row must tell. */
+/* "model:qwen3" of the model alone, "source:a/b" of the source, "release:trl 1.13-" of its releases
+ * from that on, "dated:2025-08:" of the first date in its name or notes, "a & b" of both: what its
+ * file says the row must tell. */
 static bool tells(const struct measured_row *row, const char *words) {
     static const char model[] = "model:", source[] = "source:", release[] = "release:",
                       dated[] = "dated:", both[] = " & ";

@@ -111,9 +111,8 @@ struct validation {
 bool validation_memory_counts(const struct validation_row *row);
 
 /* The row's step time, or its memory, is more than VALIDATION_DOUBTFUL_TIMES off, or in that time
- * its FLOP are beyond the peak: no layout is known to be mispriced so far, so the row's unit or batch
- * may be wrong. A full card tells how much
- * it has, not what the run needed. */
+ * its FLOP are beyond the peak: no layout is known to be mispriced so far, so the row's unit or
+ * batch may be wrong. A full card tells how much it has, not what the run needed. */
 enum { VALIDATION_DOUBTFUL_TIMES = 3 };
 bool validation_time_doubtful(const struct validation_row *row);
 bool validation_memory_doubtful(const struct validation_row *row);
